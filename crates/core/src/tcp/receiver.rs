@@ -13,6 +13,7 @@
 
 use crate::cache::{Cache, LINE};
 use crate::packet::Ecn;
+use crate::tcp::cc::EcnUse;
 use crate::tcp::compress::{BLOCKS_EXPECTED, Compress};
 use crate::tcp::delack::Pace;
 use crate::tcp::gro::Merge;
@@ -69,11 +70,11 @@ const MARKS: u8 = 2;
 
 impl Feedback {
     fn of(config: &Config) -> Feedback {
-        match config.cc {
+        match config.cc.ops().ecn {
             _ if !config.ecn => Feedback::None,
-            Cc::Dctcp => Feedback::Dctcp,
-            Cc::Prague => Feedback::Accurate,
-            _ => Feedback::Classic,
+            EcnUse::Dctcp => Feedback::Dctcp,
+            EcnUse::L4s => Feedback::Accurate,
+            EcnUse::Optional => Feedback::Classic,
         }
     }
 }

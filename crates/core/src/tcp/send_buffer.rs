@@ -12,9 +12,9 @@
 //! segments is that of a kernel without wireless devices, as the kernel world's is (one with them and with IP tunnels, as distributions
 //! build it, rounds up to 4352 bytes); reordering is taken to be less than a window.
 
+use super::Config;
 use super::pacing::gso_segments;
 use super::window::{INIT_CWND, OVERHEAD};
-use super::{Cc, Config};
 
 /// `MAX_TCP_HEADER` and the aligned `struct skb_shared_info`: with a segment in one allocation of a power of two.
 const HEADS: u32 = 256 + 320;
@@ -58,7 +58,7 @@ impl SendBuffer {
         SendBuffer {
             wmem: u64::from(wmem.max(1)),
             per_mss: u64::from((mss + header - 40 + HEADS).next_power_of_two() + SK_BUFF),
-            windows: if matches!(cc, Cc::Bbr | Cc::Bbr3) { 3 } else { 2 },
+            windows: u64::from(cc.ops().sndbuf_expand),
             mss,
             goal: gso_segments(gso_max_segs, mss),
             write: WRITE.div_ceil(mss.max(1)),
@@ -104,6 +104,7 @@ impl SendBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::Cc;
 
     fn buffer(wmem: u32, cc: Cc) -> SendBuffer {
         SendBuffer::new(wmem, &Config { cc, gso_max_segs: 44, ..Config::default() })

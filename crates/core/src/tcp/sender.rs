@@ -9,14 +9,16 @@
 
 mod bounded;
 mod linux;
-mod modelled;
+mod rate_based;
 mod repair;
 mod rfc6675;
 mod timers;
 
 use crate::cache::{Cache, LINE};
 use crate::tcp::bursts::{self, Bursts};
-use crate::tcp::cc::{Clock, Control};
+#[cfg(test)]
+use crate::tcp::cc::Algorithm;
+use crate::tcp::cc::{AckSample, Control, CwndUsage, EcnUse};
 use crate::tcp::prr::Prr;
 use crate::tcp::rack::Rack;
 use crate::tcp::receiver::FIRST_CEP;
@@ -32,7 +34,7 @@ use crate::wheel::Wheel;
 use alloc::boxed::Box;
 use bounded::Bounds;
 use core::mem::offset_of;
-use modelled::Path;
+use rate_based::RateBased;
 use rfc6675::BeforeTimeout;
 use timers::Timer;
 
@@ -95,8 +97,6 @@ pub struct Sender {
     linux: bool,
     /// Times of transmission are needed.
     keeps_times: bool,
-    /// The window, rather than the application, was the limit lately (Linux `is_cwnd_limited`).
-    cwnd_limited: bool,
     /// A SYN is to be sent.
     syn_due: bool,
     /// The next new segment tells that the window was reduced.
@@ -121,13 +121,12 @@ pub struct Sender {
     stream: Stream,
     /// When the last segment was sent.
     lsndtime: Time,
-    /// The most that was outstanding in the current round, which ends when `cwnd_usage_seq` is acknowledged.
-    max_packets_out: u32,
-    cwnd_usage_seq: u32,
+    /// Whether the window is used.
+    usage: CwndUsage,
     /// When what is outstanding left.
     sent: TxTimes,
     /// Of a congestion control that models the path: then every ACK takes the slow path.
-    path: Option<Box<Path>>,
+    rate_based: Option<Box<RateBased>>,
     /// Where the host bounds what it takes and what waits in it: then every ACK takes the slow path too.
     bounds: Option<Box<Bounds>>,
     /// What its timers expire by, as today's Linux.
@@ -164,7 +163,7 @@ impl Sender {
         let control = Control::new(config);
         // A window that never moves is for experiments on queues: it opens packet by packet.
         // Who is paced has bursts of its own.
-        let most = if control.is_fixed() || config.cc.is_modelled() { 1 } else { config.gso_max_segs };
+        let most = if matches!(config.cc, Cc::Fixed(_)) || config.cc.is_rate_based() { 1 } else { config.gso_max_segs };
         Sender {
             snd_una: 0,
             snd_nxt: 0,
@@ -173,12 +172,11 @@ impl Sender {
             clean: false,
             ecn: config.ecn,
             ecn_always: config.ecn && config.cc.needs_ecn(),
-            cep: (config.ecn && config.cc == Cc::Prague).then_some(FIRST_CEP),
+            cep: (config.ecn && config.cc.ops().ecn == EcnUse::L4s).then_some(FIRST_CEP),
             timestamps: config.timestamps,
             eifel: config.timestamps && config.linux_rto,
             linux: config.recovery == Recovery::Rack,
             keeps_times: config.recovery == Recovery::Rack || most > 1,
-            cwnd_limited: false,
             syn_due: false,
             cwr_due: false,
             rescue: false,
@@ -193,8 +191,7 @@ impl Sender {
             rto: Rto::new(config.rto_min, config.linux_rto),
             stream: Stream::new(config.mss),
             lsndtime: Time::ZERO,
-            max_packets_out: 0,
-            cwnd_usage_seq: 0,
+            usage: CwndUsage::default(),
             high_seq: 0,
             rescue_rxt: 0,
             cwr_end: 0,
@@ -209,7 +206,7 @@ impl Sender {
             syn_stamp_us: 0,
             wheel: Wheel::new(config.hz),
             before_timeout: None,
-            path: Path::new(config).map(Box::new),
+            rate_based: RateBased::new(config).map(Box::new),
             bounds: Bounds::new(config).map(Box::new),
             total_retrans: 0,
             timeouts: 0,
@@ -237,13 +234,13 @@ impl Sender {
             self.min_rtt_us = (rtt.0 / 1000) as u32;
             self.rack.rtt_us = self.min_rtt_us;
         }
-        self.begin_model(now, rtt);
+        self.init_rate_based(now, rtt);
         self.open_buffer();
     }
 
     /// Whether the clean path may be taken where nothing is amiss.
     fn is_plain(&self) -> bool {
-        self.path.is_none() && self.bounds.is_none()
+        self.rate_based.is_none() && self.bounds.is_none()
     }
 
     /// Whether ECN is used, as far as is known.
@@ -302,13 +299,10 @@ impl Sender {
         self.wnd_end = ack.cum.saturating_add(ack.window);
         let rtt = since_us(now, ack.ts_first);
         self.rto.sample(rtt, self.snd_una, self.snd_nxt);
-        let clock = self.clock(now, ack);
-        self.control.observe(&clock, newly);
-        if self.is_cwnd_limited() {
-            self.control.grow(newly, &clock);
-        }
-        self.min_rtt_us = self.min_rtt_us.min(clock.rtt_us);
-        self.rack.rtt_us = clock.rtt_us;
+        let sample = self.ack_sample(now, ack);
+        self.control.on_clean_ack(newly, &sample, &self.usage);
+        self.min_rtt_us = self.min_rtt_us.min(sample.rtt_us);
+        self.rack.rtt_us = sample.rtt_us;
         self.armed = now;
         self.deadline = if self.snd_una == self.snd_nxt {
             Time::NEVER
@@ -328,7 +322,7 @@ impl Sender {
         let start = self.snd_nxt;
         // The run is put together here, in registers: from memory it would be read in wider words than it was written in.
         let burst = if !self.clean {
-            self.path.as_ref()?;
+            self.rate_based.as_ref()?;
             self.take_paced(now)?
         } else if self.snd_una == start || self.cwr_due || self.stream.has_shorts() {
             return None;
@@ -436,9 +430,9 @@ impl Sender {
     /// that it was worth it.
     pub fn on_timer(&mut self, now: Time) -> bool {
         let mut held = Time::NEVER;
-        if let Some(path) = &mut self.path {
-            held = path.wake();
-            path.woken();
+        if let Some(rate_based) = &mut self.rate_based {
+            held = rate_based.wake();
+            rate_based.woken();
         }
         if let Some(bounds) = &mut self.bounds {
             held = held.min(bounds.wake());
@@ -475,10 +469,10 @@ impl Sender {
     /// When [`Sender::on_timer`] wants to be called.
     #[inline]
     pub fn next_event(&self) -> Time {
-        match (&self.path, &self.bounds) {
+        match (&self.rate_based, &self.bounds) {
             (None, None) => self.deadline,
-            (path, bounds) => {
-                let paced = path.as_ref().map_or(Time::NEVER, |path| path.wake());
+            (rate_based, bounds) => {
+                let paced = rate_based.as_ref().map_or(Time::NEVER, |rate_based| rate_based.wake());
                 self.deadline.min(paced).min(bounds.as_ref().map_or(Time::NEVER, |bounds| bounds.wake()))
             }
         }
@@ -486,7 +480,7 @@ impl Sender {
 
     /// The pacing rate in payload bytes a second, of a sender that paces.
     pub fn pacing_rate(&self) -> Option<u64> {
-        self.path.as_ref().map(|path| path.pacing_rate())
+        self.rate_based.as_ref().map(|rate_based| rate_based.pacing_rate())
     }
 
     /// Fetches what any ACK needs.
@@ -571,27 +565,16 @@ impl Sender {
     }
 
     #[inline]
-    fn clock(&self, now: Time, ack: &Ack) -> Clock {
+    fn ack_sample(&self, now: Time, ack: &Ack) -> AckSample {
         let rtt_us = (micros(now).wrapping_sub(ack.ts_last) as i32).max(1) as u32;
-        Clock { now, srtt: self.rto.srtt_secs(), rtt_us, snd_una: self.snd_una, snd_nxt: self.snd_nxt }
+        AckSample { now, srtt: self.rto.srtt_secs(), rtt_us, snd_una: self.snd_una, snd_nxt: self.snd_nxt }
     }
 
-    /// Congestion window validation (RFC 7661's aim by Linux's means): was the window used since the last ACK?
+    /// Notes whether the window limits the sender, of which `out` segments are in flight.
     #[inline]
     fn cwnd_validate(&mut self, out: u32) {
         let limited = out >= self.control.window() || self.bursts.waits();
-        if limited || self.snd_una >= self.cwnd_usage_seq || (!self.cwnd_limited && out > self.max_packets_out) {
-            self.cwnd_limited = limited;
-            self.max_packets_out = out;
-            self.cwnd_usage_seq = self.snd_nxt;
-        }
-    }
-
-    /// The window grows only if it was used; in slow start if more than half of it was (Linux `tcp_is_cwnd_limited`).
-    #[inline]
-    fn is_cwnd_limited(&self) -> bool {
-        self.cwnd_limited
-            || (self.control.in_slow_start() && self.control.window() < self.max_packets_out.saturating_mul(2))
+        self.usage.validate(out, limited, self.snd_una, self.snd_nxt);
     }
 
     #[inline(always)]
@@ -608,7 +591,7 @@ impl Sender {
         if self.linux {
             if self.clean {
                 self.arm(Timer::Probe, now, self.probe_after_send(now));
-            } else if self.path.is_none() {
+            } else if self.rate_based.is_none() {
                 self.arm_after_send(now, self.snd_una == seq);
             }
         }
@@ -654,6 +637,18 @@ impl Sender {
         self.establish(now, rtt);
         self.wnd_end = ack.window.max(1);
         Acked { payload: 0, rtt }
+    }
+
+    /// The congestion control's state, once the connection is established.
+    #[cfg(test)]
+    pub(super) fn algorithm(&self) -> Option<&Algorithm> {
+        self.is_established().then(|| self.control.algorithm())
+    }
+
+    /// The same, to be changed.
+    #[cfg(test)]
+    pub(super) fn algorithm_mut(&mut self) -> Option<&mut Algorithm> {
+        self.is_established().then(|| self.control.algorithm_mut())
     }
 
     /// The scoreboard's counts and a slow recount of them: (sacked, lost, retx) each.

@@ -15,10 +15,12 @@ mod startup;
 mod tests;
 mod window;
 
-use super::flow::{BW_UNIT, Flow, Repair};
+use super::flow::{BW_UNIT, Flow, FlowEvent, Repair};
 use super::minmax::Max;
+use super::{CongestionControl, Ops};
 use crate::rng::Rng;
-use crate::tcp::rate::RateSample;
+use crate::tcp::Config;
+use crate::tcp::rate::{Loss, RateSample};
 use bandwidth::{Aggregation, LongTerm};
 
 /// Gains are in 256ths (`BBR_UNIT`).
@@ -98,18 +100,19 @@ struct Basis {
     uses_long_term: bool,
 }
 
-impl Bbr {
-    /// A connection that is established: `min_rtt` is the handshake's RTT. Sets the first pacing rate.
-    pub fn new(flow: &mut Flow, min_rtt: Option<u64>, rng: Rng) -> Bbr {
-        let mut bbr = Bbr {
+impl CongestionControl for Bbr {
+    const OPS: Ops = Ops { in_linux: true, rate_based: true, sndbuf_expand: 3, ..Ops::named("bbr") };
+
+    fn new(config: &Config) -> Bbr {
+        Bbr {
             mode: Mode::Startup,
-            min_rtt: min_rtt.unwrap_or(u64::MAX),
-            min_rtt_stamp: flow.jiffies(),
+            min_rtt: u64::MAX,
+            min_rtt_stamp: 0,
             probe_rtt_done_stamp: None,
             probe_rtt_round_done: false,
             bw: Max::default(),
             rtt_cnt: 0,
-            next_rtt_delivered: flow.delivered,
+            next_rtt_delivered: 0,
             round_start: false,
             prev_repair: Repair::None,
             packet_conservation: false,
@@ -123,19 +126,45 @@ impl Bbr {
             full_bw_cnt: 0,
             has_seen_rtt: false,
             prior_cwnd: 0,
-            long_term: LongTerm::new(flow),
-            aggregation: Aggregation::new(flow),
+            long_term: LongTerm::default(),
+            aggregation: Aggregation::default(),
             basis: None,
             target_cwnd: 0,
-            rng,
-        };
-        bbr.init_pacing_rate(flow);
-        bbr
+            rng: Rng::stream(config.seed, "congestion control"),
+        }
     }
 
-    /// `bbr_main`: an ACK with its sample.
+    /// `bbr_init`.
+    fn init(&mut self, flow: &mut Flow, min_rtt: Option<u64>) {
+        self.min_rtt = min_rtt.unwrap_or(u64::MAX);
+        self.min_rtt_stamp = flow.jiffies();
+        self.next_rtt_delivered = flow.delivered;
+        self.long_term = LongTerm::new(flow);
+        self.aggregation = Aggregation::new(flow);
+        self.init_pacing_rate(flow);
+    }
+
+    /// `bbr_main`.
     #[inline(always)]
-    pub fn on_ack(&mut self, flow: &mut Flow, sample: &RateSample) {
+    fn cong_control(&mut self, mut flow: Flow, _: &[Loss], sample: RateSample) -> Flow {
+        self.on_ack(&mut flow, &sample);
+        flow
+    }
+
+    fn flow_event(&mut self, flow: &mut Flow, event: FlowEvent<'_>) {
+        match event {
+            // `bbr_ssthresh`
+            FlowEvent::Reduction { .. } => self.save_cwnd(flow.cwnd),
+            FlowEvent::Loss { .. } => self.on_timeout(flow),
+            FlowEvent::Undo => self.on_undo(flow),
+            FlowEvent::TxStart => self.on_tx_start(flow),
+        }
+    }
+}
+
+impl Bbr {
+    #[inline(always)]
+    fn on_ack(&mut self, flow: &mut Flow, sample: &RateSample) {
         self.update_bw(flow, sample);
         self.update_ack_aggregation(flow, sample);
         self.update_cycle_phase(flow, sample);
@@ -184,13 +213,8 @@ impl Bbr {
         }
     }
 
-    /// `bbr_ssthresh`: a reduction begins, which other congestion controls would make.
-    pub fn on_reduction(&mut self, flow: &Flow) {
-        self.save_cwnd(flow.cwnd);
-    }
-
     /// `bbr_set_state`: a retransmission timeout.
-    pub fn on_timeout(&mut self, flow: &mut Flow) {
+    fn on_timeout(&mut self, flow: &mut Flow) {
         self.prev_repair = Repair::Loss;
         self.full_bw = 0;
         // A timeout ends a round.
@@ -199,13 +223,13 @@ impl Bbr {
     }
 
     /// `bbr_undo_cwnd`: nothing had been lost.
-    pub fn on_undo(&mut self, flow: &Flow) {
+    fn on_undo(&mut self, flow: &Flow) {
         (self.full_bw, self.full_bw_cnt) = (0, 0);
         self.long_term.reset(flow);
     }
 
     /// `bbr_cwnd_event_tx_start`: data again, with nothing in flight.
-    pub fn on_restart(&mut self, flow: &mut Flow) {
+    fn on_tx_start(&mut self, flow: &mut Flow) {
         if !flow.app_limited {
             return;
         }

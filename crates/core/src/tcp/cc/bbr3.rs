@@ -18,9 +18,11 @@ mod startup;
 mod tests;
 mod window;
 
-use super::flow::{BW_UNIT, Flow, Repair};
+use super::flow::{BW_UNIT, Flow, FlowEvent, Repair};
 use super::minmax::Max;
+use super::{CongestionControl, Ops};
 use crate::rng::Rng;
+use crate::tcp::Config;
 use crate::tcp::rate::{Loss, RateSample};
 
 /// Gains are in 256ths.
@@ -139,23 +141,23 @@ pub(in crate::tcp) struct Bbr3 {
     rng: Rng,
 }
 
-impl Bbr3 {
-    /// §5.2.1: a connection that is established: `min_rtt` is the handshake's RTT. Sets the first pacing rate.
-    pub fn new(flow: &mut Flow, min_rtt: Option<u64>, rng: Rng) -> Bbr3 {
-        let min_rtt = min_rtt.unwrap_or(u64::MAX);
+impl CongestionControl for Bbr3 {
+    const OPS: Ops = Ops { rate_based: true, sndbuf_expand: 3, ..Ops::named("bbr3") };
+
+    fn new(config: &Config) -> Bbr3 {
         let undo = Undo { state: None, bw_shortterm: 0, inflight_shortterm: 0, inflight_longterm: 0 };
-        let bbr = Bbr3 {
+        Bbr3 {
             state: State::Startup,
             round_count: 0,
-            next_round_delivered: flow.delivered,
+            next_round_delivered: 0,
             round_start: false,
             rounds_since_probe_up: 0,
             max_bw_filter: [0; 2],
             bw: 0,
-            min_rtt,
-            min_rtt_stamp: flow.now,
-            probe_rtt_min_delay: min_rtt,
-            probe_rtt_min_stamp: flow.now,
+            min_rtt: u64::MAX,
+            min_rtt_stamp: 0,
+            probe_rtt_min_delay: u64::MAX,
+            probe_rtt_min_stamp: 0,
             probe_rtt_expired: false,
             probe_rtt_done_stamp: None,
             probe_rtt_round_done: false,
@@ -189,17 +191,47 @@ impl Bbr3 {
             prev_probe_too_high: false,
             prev_probe_precautionary: false,
             extra_acked_filter: Max::default(),
-            extra_acked_interval_start: flow.now,
+            extra_acked_interval_start: 0,
             extra_acked_delivered: 0,
             extra_acked: 0,
-            rng,
-        };
-        bbr.init_pacing_rate(flow);
-        bbr
+            rng: Rng::stream(config.seed, "congestion control"),
+        }
     }
 
+    /// §5.2.1 BBROnInit.
+    fn init(&mut self, flow: &mut Flow, min_rtt: Option<u64>) {
+        let min_rtt = min_rtt.unwrap_or(u64::MAX);
+        self.next_round_delivered = flow.delivered;
+        (self.min_rtt, self.min_rtt_stamp) = (min_rtt, flow.now);
+        (self.probe_rtt_min_delay, self.probe_rtt_min_stamp) = (min_rtt, flow.now);
+        self.extra_acked_interval_start = flow.now;
+        self.init_pacing_rate(flow);
+    }
+
+    /// §5.2.3 BBRUpdateOnACK, after §5.2.4 BBRUpdateOnLoss.
+    #[inline(never)]
+    fn cong_control(&mut self, mut flow: Flow, losses: &[Loss], sample: RateSample) -> Flow {
+        losses.iter().for_each(|loss| self.on_loss(&flow, loss));
+        self.on_ack(&mut flow, &sample);
+        flow
+    }
+
+    fn flow_event(&mut self, flow: &mut Flow, event: FlowEvent<'_>) {
+        match event {
+            FlowEvent::Reduction { ece } => self.on_reduction(flow, ece),
+            FlowEvent::Loss { prior_cwnd, losses } => {
+                self.on_timeout(prior_cwnd);
+                losses.iter().for_each(|loss| self.on_loss(flow, loss));
+            }
+            FlowEvent::Undo => self.on_undo(flow),
+            FlowEvent::TxStart => self.on_tx_start(flow),
+        }
+    }
+}
+
+impl Bbr3 {
     /// §5.2.3: an ACK with its sample.
-    pub fn on_ack(&mut self, flow: &mut Flow, sample: &RateSample) {
+    fn on_ack(&mut self, flow: &mut Flow, sample: &RateSample) {
         self.restore_after_recovery(flow);
         let rate = delivery_rate(sample);
         self.update_latest_delivery_signals(flow, sample, rate);
@@ -221,7 +253,7 @@ impl Bbr3 {
     }
 
     /// §5.6.4.4 OnEnterFastRecovery; or the first ECN echo of a window, which counts as a loss in its round.
-    pub fn on_reduction(&mut self, flow: &Flow, by_echo: bool) {
+    fn on_reduction(&mut self, flow: &Flow, by_echo: bool) {
         if by_echo {
             return self.note_loss(flow);
         }
@@ -230,14 +262,14 @@ impl Bbr3 {
     }
 
     /// §5.6.4.4 OnEnterRTO. The window is one segment by now; `before` it was that.
-    pub fn on_timeout(&mut self, before: u32) {
+    fn on_timeout(&mut self, before: u32) {
         self.save_cwnd(before);
         self.save_state_upon_loss();
         self.prev_repair = Repair::Loss;
     }
 
     /// §5.2.2: data again, with nothing in flight.
-    pub fn on_restart(&mut self, flow: &mut Flow) {
+    fn on_tx_start(&mut self, flow: &mut Flow) {
         // §5.4.1 HandleRestartFromIdle
         if !flow.app_limited {
             return;
@@ -295,7 +327,7 @@ impl Bbr3 {
     }
 
     /// §5.2.4 HandleLostPacket.
-    pub fn on_loss(&mut self, flow: &Flow, loss: &Loss) {
+    fn on_loss(&mut self, flow: &Flow, loss: &Loss) {
         self.note_loss(flow);
         if loss.seq != self.last_lost.wrapping_add(1) {
             self.loss_events += 1;

@@ -27,7 +27,7 @@ const FLAT: u32 = 100;
 
 /// Linux's `struct bictcp`, of what the curve needs. Windows in segments, times in jiffies.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Bictcp {
+pub(in crate::tcp) struct Bictcp {
     /// ACKed segments for a segment more.
     cnt: u32,
     last_max_cwnd: u32,
@@ -153,8 +153,8 @@ impl Bictcp {
         ((cwnd * u64::from(BETA) / scale) as u32).max(2)
     }
 
-    /// A retransmission timeout: all is forgotten (`bictcp_reset`).
-    pub fn timeout(&mut self) {
+    /// A retransmission timeout discards everything learned (`bictcp_reset`).
+    pub fn reset(&mut self) {
         *self = Bictcp::new(self.hz);
     }
 
@@ -231,7 +231,7 @@ mod tests {
     fn where_reno_would_be_ahead_its_window_is_followed() {
         let mut cubic = Bictcp::new(HZ);
         cubic.reduce(11);
-        cubic.timeout();
+        cubic.reset();
         cubic.last_max_cwnd = 10;
         cubic.update(10, 1, at(1000), 1000);
         assert_eq!(cubic.update(10, 18, at(1040), 1000), 10, "Reno: 11");

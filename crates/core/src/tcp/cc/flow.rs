@@ -1,6 +1,7 @@
 //! What a congestion control that models its path sees of the connection, and sets.
 
 use crate::tcp::pacing::send_quantum;
+use crate::tcp::rate::Loss;
 
 /// Bandwidths are in segments a µs, times 2^24 (Linux `BW_UNIT`: whole numbers from 715 bit/s on).
 pub(super) const BW_SCALE: u32 = 24;
@@ -20,7 +21,22 @@ pub(in crate::tcp) enum Repair {
     Loss,
 }
 
-/// The connection. Counts in segments, times in µs.
+/// What happened to the connection of a rate-based algorithm, apart from the ACK that `cong_control` sees.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::tcp) enum FlowEvent<'a> {
+    /// A window-driven algorithm would reduce its window now (Linux calls `ssthresh`): because of losses, or (`ece`) of the first
+    /// ECN echo of a window.
+    Reduction { ece: bool },
+    /// A retransmission timeout (Linux `CA_EVENT_LOSS`): all of these segments are taken for lost, and the window was
+    /// `prior_cwnd` segments.
+    Loss { prior_cwnd: u32, losses: &'a [Loss] },
+    /// The last reduction proved spurious (Linux `undo_cwnd`).
+    Undo,
+    /// Data is about to be sent with nothing in flight (Linux `CA_EVENT_TX_START`).
+    TxStart,
+}
+
+/// A connection as a rate-based algorithm sees it, and what the algorithm sets. Counts in segments, times in µs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::tcp) struct Flow {
     pub now: u64,

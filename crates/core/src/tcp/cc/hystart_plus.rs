@@ -6,7 +6,7 @@
 //!
 //! Deviations: the ACK that begins a phase is the first that grows by its rule; in the RFC it is the next.
 
-use super::Clock;
+use super::{AckSample, Cwnd};
 
 /// RFC 9406 §4.2: in µs.
 const MIN_RTT_THRESH: u32 = 4_000;
@@ -27,7 +27,7 @@ const INFINITY: u32 = u32::MAX;
 
 /// What it remembers. Times in µs.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct HyStartPlus {
+pub(in crate::tcp) struct HyStartPlus {
     last_round_min_rtt: u32,
     current_round_min_rtt: u32,
     /// In Conservative Slow Start: the RTT that began it.
@@ -51,9 +51,23 @@ impl HyStartPlus {
         }
     }
 
-    /// An ACK in the initial slow start; says whether slow start is over.
+    /// An ACK, before the window grows. RFC 9406 §4.3: only the initial slow start is judged.
     #[inline(never)]
-    pub fn ends_slow_start(&mut self, clock: &Clock) -> bool {
+    pub fn pkts_acked(&mut self, cwnd: &mut Cwnd, ack: &AckSample) {
+        if cwnd.ssthresh().is_infinite() && self.ends_slow_start(ack) {
+            cwnd.exit_slow_start();
+        }
+    }
+
+    /// Slow start for `acked` segments, slower in Conservative Slow Start. Returns the segments left for congestion avoidance.
+    pub fn slow_start(&self, cwnd: &mut Cwnd, acked: u32) -> Option<f64> {
+        let acked = f64::from(acked);
+        let is_initial = cwnd.in_slow_start() && cwnd.ssthresh().is_infinite();
+        cwnd.slow_start_by(if is_initial { self.growth(acked) } else { acked })
+    }
+
+    /// Takes a sample of the initial slow start; returns whether slow start is over.
+    fn ends_slow_start(&mut self, clock: &AckSample) -> bool {
         if clock.snd_una >= self.window_end && self.next_round(clock.snd_nxt) {
             return true;
         }
@@ -88,7 +102,7 @@ impl HyStartPlus {
     }
 
     /// By how many segments an ACK of so many lets the window grow.
-    pub fn growth(&self, acked: f64) -> f64 {
+    fn growth(&self, acked: f64) -> f64 {
         let counted = acked.min(L);
         if self.css_baseline_min_rtt.is_some() { counted / CSS_GROWTH_DIVISOR } else { counted }
     }
@@ -103,7 +117,7 @@ mod tests {
     fn round(plus: &mut HyStartPlus, acks: u32, rtt_ms: f64) -> bool {
         let start = plus.window_end;
         let ended = (0..acks).map(|i| {
-            let clock = Clock {
+            let clock = AckSample {
                 now: Time::ZERO,
                 srtt: 0.1,
                 rtt_us: (rtt_ms * 1000.0) as u32,
@@ -156,7 +170,8 @@ mod tests {
         round(&mut plus, 20, 50.0);
         let at = plus.window_end;
         for (i, rtt_us) in [50_000, 90_000, 90_000, 90_000, 90_000, 90_000, 90_000, 90_000, 90_000].iter().enumerate() {
-            let clock = Clock { now: Time::ZERO, srtt: 0.1, rtt_us: *rtt_us, snd_una: at + i as u32, snd_nxt: at + 20 };
+            let clock =
+                AckSample { now: Time::ZERO, srtt: 0.1, rtt_us: *rtt_us, snd_una: at + i as u32, snd_nxt: at + 20 };
             plus.ends_slow_start(&clock);
         }
         assert!(!is_conservative(&plus));

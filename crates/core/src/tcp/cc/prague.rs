@@ -12,8 +12,11 @@
 //! - Pacing is 100 % of the payload's rate; Linux adds the headers' few percent.
 //! - No fallback for a queue that marks as RFC 3168 asks (Linux has one, off by default): it needs an L4S queue.
 
-use super::flow::{Flow, Repair};
-use crate::tcp::rate::RateSample;
+use super::flow::{Flow, FlowEvent, Repair};
+use super::{CongestionControl, EcnUse, Ops};
+use crate::tcp::Config;
+use crate::tcp::pacing::FINE_SHIFT;
+use crate::tcp::rate::{Loss, RateSample};
 
 /// Alpha in 2^-20.
 const ALPHA_BITS: u32 = 20;
@@ -57,15 +60,16 @@ pub(in crate::tcp) struct Prague {
 }
 
 impl Prague {
-    pub fn new(flow: &mut Flow) -> Prague {
-        let frac_cwnd = u64::from(flow.cwnd) << CWND_BITS;
-        let prague = Prague {
+    /// The state of a connection with this window at this time.
+    fn starting(cwnd: u32, now: u64) -> Prague {
+        let frac_cwnd = u64::from(cwnd) << CWND_BITS;
+        Prague {
             frac_cwnd,
             ssthresh: u64::MAX,
             // The first mark halves the window.
             upscaled_alpha: MAX_ALPHA << SHIFT_G,
-            alpha_stamp: flow.now,
-            cwr_stamp: flow.now,
+            alpha_stamp: now,
+            cwr_stamp: now,
             cwr_end: 0,
             saw_ce: false,
             in_loss: false,
@@ -74,9 +78,7 @@ impl Prague {
             delivered: 0,
             marked: 0,
             before: (frac_cwnd, u64::MAX),
-        };
-        prague.apply(flow);
-        prague
+        }
     }
 
     /// Window and pace.
@@ -100,7 +102,7 @@ impl Prague {
     }
 
     /// An ACK, after the losses that it showed.
-    pub fn on_ack(&mut self, flow: &mut Flow, sample: &RateSample) {
+    fn on_ack(&mut self, flow: &mut Flow, sample: &RateSample) {
         self.in_loss &= flow.repair != Repair::None;
         self.saw_ce |= sample.marked > 0;
         self.delivered += sample.acked_sacked;
@@ -166,7 +168,7 @@ impl Prague {
     }
 
     /// RFC 9331 §4.3: losses are answered as others answer them.
-    pub fn on_losses(&mut self, flow: &mut Flow) {
+    fn on_losses(&mut self, flow: &mut Flow) {
         self.before = (self.frac_cwnd, self.ssthresh);
         self.in_loss = true;
         self.frac_cwnd /= 2;
@@ -175,19 +177,48 @@ impl Prague {
     }
 
     /// A timeout, after its reduction: from one segment in slow start.
-    pub fn on_timeout(&mut self, flow: &mut Flow) {
+    fn on_timeout(&mut self, flow: &mut Flow) {
         self.frac_cwnd = ONE_CWND;
         self.in_loss = false;
         self.apply(flow);
     }
 
     /// Nothing had been lost.
-    pub fn on_undo(&mut self, flow: &mut Flow) {
+    fn on_undo(&mut self, flow: &mut Flow) {
         let (frac_cwnd, ssthresh) = self.before;
         self.frac_cwnd = self.frac_cwnd.max(frac_cwnd);
         self.ssthresh = self.ssthresh.max(ssthresh);
         self.in_loss = false;
         self.apply(flow);
+    }
+}
+
+impl CongestionControl for Prague {
+    const OPS: Ops = Ops { rate_based: true, ecn: EcnUse::L4s, pacing_shift: FINE_SHIFT, ..Ops::named("prague") };
+
+    fn new(config: &Config) -> Prague {
+        Prague::starting(config.iw, 0)
+    }
+
+    fn init(&mut self, flow: &mut Flow, _: Option<u64>) {
+        *self = Prague::starting(flow.cwnd, flow.now);
+        self.apply(flow);
+    }
+
+    #[inline(never)]
+    fn cong_control(&mut self, mut flow: Flow, _: &[Loss], sample: RateSample) -> Flow {
+        self.on_ack(&mut flow, &sample);
+        flow
+    }
+
+    fn flow_event(&mut self, flow: &mut Flow, event: FlowEvent<'_>) {
+        match event {
+            // What marks do it sees with each ACK.
+            FlowEvent::Reduction { .. } => self.on_losses(flow),
+            FlowEvent::Loss { .. } => self.on_timeout(flow),
+            FlowEvent::Undo => self.on_undo(flow),
+            FlowEvent::TxStart => {}
+        }
     }
 }
 
@@ -217,9 +248,15 @@ mod tests {
         }
     }
 
+    fn started(flow: &mut Flow) -> Prague {
+        let mut prague = Prague::starting(0, 0);
+        prague.init(flow, None);
+        prague
+    }
+
     /// Beyond slow start, with a window of a hundred segments.
     fn steady(flow: &mut Flow) -> Prague {
-        let mut prague = Prague::new(flow);
+        let mut prague = started(flow);
         prague.ssthresh = prague.frac_cwnd;
         prague
     }
@@ -269,7 +306,7 @@ mod tests {
     #[test]
     fn a_round_trip_with_marks_reduces_by_half_of_alpha_and_the_first_one_by_half() {
         let mut flow = flow();
-        let mut prague = Prague::new(&mut flow);
+        let mut prague = started(&mut flow);
         let marked = RateSample { acked_sacked: 1, marked: 1, ..RateSample::default() };
         flow.in_flight = 99;
         flow.delivered += 1;
@@ -337,7 +374,7 @@ mod tests {
         let mut flow = flow();
         steady(&mut flow);
         // 100 segments of 1000 bytes in 10 ms.
-        let mut prague = Prague::new(&mut flow);
+        let mut prague = started(&mut flow);
         assert_eq!(flow.pacing_rate, 20_000_000);
         prague.ssthresh = prague.frac_cwnd;
         prague.apply(&mut flow);

@@ -77,14 +77,16 @@ impl Sender {
 
     /// What is in the send buffer.
     fn queued(&self) -> Queued {
-        let burst =
-            self.path.as_ref().map_or_else(|| self.bursts.goal(&self.window(self.lsndtime)), |path| path.burst());
+        let burst = self
+            .rate_based
+            .as_ref()
+            .map_or_else(|| self.bursts.goal(&self.window(self.lsndtime)), |rate_based| rate_based.burst());
         Queued { segments: self.stream.end - self.snd_una, sacked: self.board.sacked, burst }
     }
 
     /// What leaves as soon as it is written; of who paces, nothing.
     fn room(&self) -> u32 {
-        if self.path.is_some() {
+        if self.rate_based.is_some() {
             return 0;
         }
         let window =

@@ -4,9 +4,10 @@
 //!
 //! Deviations: an ACK older than another is taken as a repetition of it; a receiver never takes back what it SACKed.
 
-use super::modelled::{self, Report};
+use super::rate_based::{self, Report};
 use super::timers::Timer;
 use super::{Rexmit, Sender, State, micros, since_ms};
+use crate::tcp::cc::FlowEvent;
 use crate::tcp::prr::Prr;
 use crate::tcp::rack::SacktagState;
 use crate::tcp::scoreboard::Found;
@@ -52,7 +53,7 @@ impl Sender {
         self.check_sack_reordering(&sacktag);
         // Linux `in_ack_event`.
         result.delivered_ce = self.count_marks(ack, result.acked_sacked);
-        self.control.count_marks(result.acked_sacked, result.delivered_ce > 0, &self.clock(now, ack));
+        self.control.in_ack_event(result.acked_sacked, result.delivered_ce > 0, &self.ack_sample(now, ack));
         self.process_tlp_ack(now, ack, &result);
         let dubious = result.newly_acked == 0 || result.newly_sacked > 0 || result.dsack_segs > 0 || result.ece;
         if dubious || !self.is_ca_open() {
@@ -89,7 +90,7 @@ impl Sender {
         let (rtt, last) = (now.since(at), now.since(newest));
         self.rack.advance(newest, run.end, last);
         self.rtt_estimator(rtt, last);
-        self.control.count_marks(count, false, &self.clock(now, ack));
+        self.control.in_ack_event(count, false, &self.ack_sample(now, ack));
         let mut found = Found::default();
         // RFC 8985 §6.2 step 5, as in `find`: most often all below has been judged, and what left later is not behind.
         let judge = self.rack.judge(now, Span::ZERO);
@@ -103,8 +104,8 @@ impl Sender {
             // In a recovery: no probe.
             self.rearm_rto(now);
         }
-        if self.path.is_some() {
-            self.follow_model_of_run(now, run, found.lost, prior_in_flight);
+        if self.rate_based.is_some() {
+            self.cong_control_of_run(now, run, found.lost, prior_in_flight);
         } else {
             let result = AckResult { newly_sacked: count, acked_sacked: count, found, ..AckResult::default() };
             self.cong_control(now, ack, 0, prior_in_flight, &result);
@@ -119,13 +120,13 @@ impl Sender {
         let (dsack_segs, dsack_tlp) = self.check_dsack(ack, blocks);
         let mut sacktag = SacktagState::new(now, self.min_rtt(), self.board.fack(snd_una), self.high_seq, rcv_tsecr);
         let payload = self.stream.acknowledge(snd_una, cum);
-        let (sent, path) = (&self.sent, &mut self.path);
+        let (sent, rate_based) = (&self.sent, &mut self.rate_based);
         if cum > snd_una && self.board.is_clean() {
             sacktag.acked_run((snd_una, sent.at(snd_una)), (cum - 1, sent.at(cum - 1)));
-            modelled::acked(path, snd_una..cum);
+            rate_based::acked(rate_based, snd_una..cum);
         }
         let gone = self.board.advance(snd_una, cum, |seq, again| {
-            modelled::acked(path, seq..seq + 1);
+            rate_based::acked(rate_based, seq..seq + 1);
             if again {
                 sacktag.acked_again(seq, sent.at(seq));
             } else {
@@ -139,7 +140,7 @@ impl Sender {
         self.snd_una = cum;
         self.wnd_end = self.wnd_end.max(ack.cum.saturating_add(ack.window));
         let sacked = self.board.sack(cum, self.snd_nxt, blocks, |seq, again| {
-            modelled::sacked(path, seq);
+            rate_based::sacked(rate_based, seq);
             sacktag.sacked(seq, sent.at(seq), again);
         });
         sacktag.update_rack(&mut self.rack);
@@ -344,10 +345,10 @@ impl Sender {
             self.board.none_lost(self.snd_una, self.snd_nxt);
         }
         if let Some(prior) = self.undo.prior {
-            if self.path.is_none() && self.control.undo_cwnd(&prior) {
+            if self.rate_based.is_none() && self.control.undo_cwnd(&prior) {
                 self.cwr_due = false;
             }
-            self.tell_model_of_undo(now);
+            self.flow_event(now, FlowEvent::Undo);
         }
         self.undo.clear_marker();
         self.rack.advanced = true;
@@ -429,8 +430,9 @@ impl Sender {
         let srtt = self.rto.srtt().unwrap_or_default();
         let reo_wnd = self.rack.reo_wnd(repairing, self.board.sacked, self.min_rtt(), srtt);
         let judge = self.rack.judge(now, reo_wnd);
-        let path = &mut self.path;
-        self.board.rack_detect_loss((self.snd_una, self.snd_nxt), &judge, &self.sent, |seq| modelled::lost(path, seq))
+        let rate_based = &mut self.rate_based;
+        self.board
+            .rack_detect_loss((self.snd_una, self.snd_nxt), &judge, &self.sent, |seq| rate_based::lost(rate_based, seq))
     }
 
     pub(super) fn enter_recovery(&mut self, now: Time, echo: bool) {
@@ -455,9 +457,9 @@ impl Sender {
     }
 
     /// Linux `tcp_init_cwnd_reduction`.
-    fn init_cwnd_reduction(&mut self, now: Time, by_echo: bool) {
-        self.tell_model_of_reduction(now, by_echo);
-        self.prr = Prr::new(self.control.reduce(u32::MAX, by_echo));
+    fn init_cwnd_reduction(&mut self, now: Time, ece: bool) {
+        self.flow_event(now, FlowEvent::Reduction { ece: ece });
+        self.prr = Prr::new(self.control.reduce(u32::MAX, ece));
         self.high_seq = self.snd_nxt;
         self.tlp.end_seq = None;
         self.cwr_due = self.ecn;
@@ -468,25 +470,24 @@ impl Sender {
     fn cong_control(&mut self, now: Time, ack: &Ack, payload: u64, prior_in_flight: u32, result: &AckResult) {
         let &AckResult { newly_acked: newly, acked_sacked: delivered, delivered_ce: marked, found, .. } = result;
         let newly_lost = found.lost;
-        if self.path.is_some() {
+        if self.rate_based.is_some() {
             let lone_short = newly == 1 && delivered == 1 && payload < u64::from(self.stream.mss());
-            return self.follow_model(
+            return self.cong_control_rate_based(
                 now,
                 ack,
                 &Report { delivered, marked, newly, newly_lost, prior_in_flight, lone_short },
             );
         }
-        let clock = self.clock(now, ack);
+        let sample = self.ack_sample(now, ack);
         if newly > 0 && self.state == State::Open {
-            // Marks were counted when the ACK came.
-            self.control.observe(&clock, 0);
+            self.control.pkts_acked(&sample);
         }
         match self.state {
             State::Recovery | State::Cwr => self.cwnd_reduction(delivered, newly_lost, newly > 0),
             // Linux `tcp_may_raise_cwnd`: SACKs alone raise the window only where much is reordered.
             _ if newly == 0 && !(self.rack.is_reordering_high() && result.newly_sacked > 0) => {}
-            State::Loss => self.control.grow(delivered, &clock),
-            _ if self.is_cwnd_limited() => self.control.grow(delivered, &clock),
+            State::Loss => self.control.cong_avoid(delivered, &sample),
+            _ if self.control.may_grow(&self.usage) => self.control.cong_avoid(delivered, &sample),
             _ => {}
         }
     }
@@ -507,25 +508,26 @@ impl Sender {
             return;
         }
         let new_recovery = matches!(self.state, State::Open | State::Cwr);
-        let (judge, path) = (self.rack.judge_of_timeout(now), &mut self.path);
-        self.board.lose_by_timeout((self.snd_una, self.snd_nxt), &judge, &self.sent, |seq| modelled::lost(path, seq));
+        let (judge, rate_based) = (self.rack.judge_of_timeout(now), &mut self.rate_based);
+        self.board
+            .lose_by_timeout((self.snd_una, self.snd_nxt), &judge, &self.sent, |seq| rate_based::lost(rate_based, seq));
         let before = self.control.window();
         // The threshold falls once for what was outstanding (RFC 5681 §3.1).
         let again = self.state == State::Loss && self.icsk_retransmits == 0;
         if self.state == State::Open || self.snd_una >= self.high_seq || again {
             let prior = self.prior();
-            self.tell_model_of_reduction(now, false);
+            self.flow_event(now, FlowEvent::Reduction { ece: false });
             self.control.reduce(u32::MAX, false);
             self.undo.prior = Some(prior);
             self.init_undo();
         }
-        self.control.timeout();
+        self.control.on_loss_timeout();
         self.control.set_window(self.inflight() + 1);
         // RFC 5682 §3.1 step 1, and §3.2 of repeated timeouts.
         self.frto = new_recovery || self.icsk_retransmits > 0;
         self.icsk_retransmits = self.icsk_retransmits.saturating_add(1);
         self.state = State::Loss;
-        self.tell_model_of_timeout(now, before);
+        self.loss_event(now, before);
         self.clean = false;
         self.high_seq = self.snd_nxt;
         self.tlp.end_seq = None;

@@ -64,12 +64,12 @@ impl Sender {
         }
         if self.rexmit == Rexmit::First {
             // Linux `tcp_retransmit_timer`: no pace holds it back.
-            self.tell_model_of_restart(now);
+            self.tx_start_event(now);
             let first = self.poll_repair(now)?;
             self.on_unpaced_send(now, &first);
             return Some(first);
         }
-        if self.path.is_some() {
+        if self.rate_based.is_some() {
             return self.poll_paced(now);
         }
         self.poll_repair(now)
@@ -122,7 +122,7 @@ impl Sender {
             self.sent.on_send(seq..seq + 1, self.snd_una, at);
             self.note_retransmission(at);
         }
-        if self.path.is_none() {
+        if self.rate_based.is_none() {
             self.arm_departed(now, seq, true);
         }
         let payload = self.stream.payload(seq);

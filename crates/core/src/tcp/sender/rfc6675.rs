@@ -3,9 +3,9 @@
 //! Deviations: a lost retransmission is seen when newer data is SACKed, as Linux saw it then; a timeout that the timestamps
 //! show to be spurious is undone, where Linux's RTO is asked for.
 
-use super::modelled::{self, Report};
+use super::rate_based::{self, Report};
 use super::{Sender, State, micros, since_us};
-use crate::tcp::cc::Control;
+use crate::tcp::cc::{Control, FlowEvent};
 use crate::tcp::prr::Prr;
 use crate::tcp::scoreboard::Advanced;
 use crate::tcp::{Ack, Acked, Block, Transmit};
@@ -30,14 +30,14 @@ impl Sender {
         let newly = cum - self.snd_una;
         let payload = self.stream.acknowledge(self.snd_una, cum);
         let gone = self.board.advance(self.snd_una, cum, |_, _| {});
-        let path = &mut self.path;
-        modelled::acked(path, self.snd_una..cum);
+        let rate_based = &mut self.rate_based;
+        rate_based::acked(rate_based, self.snd_una..cum);
         self.snd_una = cum;
         self.wnd_end = self.wnd_end.max(ack.cum.saturating_add(ack.window));
-        let sacked = self.board.sack(cum, self.snd_nxt, blocks, |seq, _| modelled::sacked(path, seq));
+        let sacked = self.board.sack(cum, self.snd_nxt, blocks, |seq, _| rate_based::sacked(rate_based, seq));
         let delivered = newly - gone.were_sacked + sacked;
-        let newly_lost = self.board.mark_lost(cum, |seq| modelled::lost(path, seq))
-            + self.board.mark_retransmissions_lost(cum, |seq| modelled::lost(path, seq));
+        let newly_lost = self.board.mark_lost(cum, |seq| rate_based::lost(rate_based, seq))
+            + self.board.mark_retransmissions_lost(cum, |seq| rate_based::lost(rate_based, seq));
         let rtt = self.sample_slow(now, ack, newly, gone);
         if let Some(rtt) = rtt {
             self.min_rtt_us = self.min_rtt_us.min((rtt.0 / 1000) as u32);
@@ -46,11 +46,15 @@ impl Sender {
             self.try_undo_timeout(now, ack);
         }
         let marked = self.count_marks(ack, delivered);
-        self.control.count_marks(delivered, marked > 0, &self.clock(now, ack));
+        self.control.in_ack_event(delivered, marked > 0, &self.ack_sample(now, ack));
         self.move_state(now, self.is_echo(ack), newly);
-        if self.path.is_some() {
+        if self.rate_based.is_some() {
             let lone_short = newly == 1 && delivered == 1 && payload < u64::from(self.stream.mss());
-            self.follow_model(now, ack, &Report { delivered, marked, newly, newly_lost, prior_in_flight, lone_short });
+            self.cong_control_rate_based(
+                now,
+                ack,
+                &Report { delivered, marked, newly, newly_lost, prior_in_flight, lone_short },
+            );
         } else {
             self.move_window(now, ack, newly, delivered, newly_lost);
         }
@@ -97,9 +101,9 @@ impl Sender {
         }
     }
 
-    fn begin_reduction(&mut self, now: Time, newly: u32, by_echo: bool) {
-        self.tell_model_of_reduction(now, by_echo);
-        let base = self.control.reduce(self.snd_nxt - self.snd_una + newly, by_echo);
+    fn begin_reduction(&mut self, now: Time, newly: u32, ece: bool) {
+        self.flow_event(now, FlowEvent::Reduction { ece: ece });
+        let base = self.control.reduce(self.snd_nxt - self.snd_una + newly, ece);
         self.prr = Prr::new(base);
         self.cwr_due = self.ecn;
         self.cwr_end = self.snd_nxt;
@@ -113,9 +117,11 @@ impl Sender {
                 let sndcnt = self.prr.on_ack(delivered, pipe, self.control.ssthresh(), growing);
                 self.control.set_window(pipe + sndcnt);
             }
-            State::Open if newly > 0 && self.is_cwnd_limited() => self.control.grow(delivered, &self.clock(now, ack)),
+            State::Open if newly > 0 && self.control.may_grow(&self.usage) => {
+                self.control.cong_avoid(delivered, &self.ack_sample(now, ack))
+            }
             // Linux `tcp_may_raise_cwnd`: while nothing advances, SACKs of newer data do not raise the window.
-            State::Loss if newly > 0 => self.control.grow(delivered, &self.clock(now, ack)),
+            State::Loss if newly > 0 => self.control.cong_avoid(delivered, &self.ack_sample(now, ack)),
             _ => {}
         }
     }
@@ -133,17 +139,17 @@ impl Sender {
         if self.state == State::Open || self.snd_una >= self.high_seq || progressed {
             self.before_timeout =
                 self.eifel.then(|| Box::new(BeforeTimeout { control: self.control.clone(), stamp: micros(now) }));
-            self.tell_model_of_reduction(now, false);
+            self.flow_event(now, FlowEvent::Reduction { ece: false });
             self.control.reduce(self.snd_nxt - self.snd_una, false);
             self.cwr_due = self.ecn;
         }
         self.rto.back_off();
         let before = self.control.window();
-        self.control.timeout();
-        let path = &mut self.path;
-        self.board.all_lost(self.snd_una, self.snd_nxt, |seq| modelled::lost(path, seq));
+        self.control.on_loss_timeout();
+        let rate_based = &mut self.rate_based;
+        self.board.all_lost(self.snd_una, self.snd_nxt, |seq| rate_based::lost(rate_based, seq));
         self.state = State::Loss;
-        self.tell_model_of_timeout(now, before);
+        self.loss_event(now, before);
         self.clean = false;
         self.high_seq = self.snd_nxt;
         self.cwr_end = self.snd_nxt;
@@ -183,10 +189,10 @@ impl Sender {
     fn try_undo_timeout(&mut self, now: Time, ack: &Ack) {
         let Some(before) = self.before_timeout.take() else { return };
         if (ack.ts_first.wrapping_sub(before.stamp) as i32) < 0 {
-            if self.path.is_none() {
+            if self.rate_based.is_none() {
                 self.control = before.control;
             }
-            self.tell_model_of_undo(now);
+            self.flow_event(now, FlowEvent::Undo);
             self.cwr_due = false;
             self.board.none_lost(self.snd_una, self.snd_nxt);
             self.state = State::Open;

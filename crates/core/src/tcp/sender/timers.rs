@@ -150,7 +150,7 @@ impl Sender {
             if found.lost > 0 {
                 if self.state != State::Recovery {
                     self.enter_recovery(now, false);
-                    if self.path.is_none() {
+                    if self.rate_based.is_none() {
                         self.cwnd_reduction(1, found.lost, false);
                     }
                 }

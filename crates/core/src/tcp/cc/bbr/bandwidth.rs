@@ -22,7 +22,7 @@ const ACK_EPOCH_ACKED_RESET_THRESH: u32 = 1 << 20;
 const EXTRA_ACKED_MAX: u64 = 100_000;
 
 /// "Long-term" sampling: two intervals in a row that are lossy and equally fast mean a token bucket.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Default, Debug, PartialEq)]
 pub(super) struct LongTerm {
     is_sampling: bool,
     use_bw: bool,
@@ -35,15 +35,7 @@ pub(super) struct LongTerm {
 
 impl LongTerm {
     pub fn new(flow: &Flow) -> LongTerm {
-        let mut long_term = LongTerm {
-            is_sampling: false,
-            use_bw: false,
-            rtt_cnt: 0,
-            bw: 0,
-            last_delivered: 0,
-            last_stamp: 0,
-            last_lost: 0,
-        };
+        let mut long_term = LongTerm::default();
         long_term.begin(flow);
         long_term
     }
@@ -81,7 +73,7 @@ impl LongTerm {
 }
 
 /// How much more than expected was acknowledged in a short time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Default, Debug, PartialEq)]
 pub(super) struct Aggregation {
     epoch_mstamp: u64,
     epoch_acked: u32,
@@ -92,7 +84,7 @@ pub(super) struct Aggregation {
 
 impl Aggregation {
     pub fn new(flow: &Flow) -> Aggregation {
-        Aggregation { epoch_mstamp: flow.now, epoch_acked: 0, extra_acked: [0; 2], win_rtts: 0, win_idx: 0 }
+        Aggregation { epoch_mstamp: flow.now, ..Aggregation::default() }
     }
 
     /// A new epoch.

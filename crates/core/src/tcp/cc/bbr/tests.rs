@@ -1,7 +1,7 @@
 //! What Linux's BBR does, step by step, over a link with a queue.
 
 use super::*;
-use crate::tcp::cc::Model;
+use crate::tcp::cc::Algorithm;
 use crate::tcp::tests::{Fate, Path, at_ms};
 use crate::tcp::{Cc, Config};
 use crate::units::{Span, Time};
@@ -22,15 +22,15 @@ fn bulk(service: Span, rtt_ms: u64, seed: u64) -> Path {
 }
 
 fn bbr(path: &Path) -> &Bbr {
-    match path.sender.model() {
-        Some(Model::Bbr(bbr)) => bbr,
+    match path.sender.algorithm() {
+        Some(Algorithm::Bbr(bbr)) => bbr,
         other => panic!("{other:?}"),
     }
 }
 
 /// Runs until this mode; when that is.
 fn run_into(path: &mut Path, mode: Mode, ms: u64) -> Time {
-    while path.sender.model().is_none() || bbr(path).mode != mode {
+    while path.sender.algorithm().is_none() || bbr(path).mode != mode {
         assert!(path.step(at_ms(ms)), "never in {mode:?}");
     }
     path.now
@@ -54,7 +54,7 @@ fn startup_doubles_until_three_rounds_bring_less_than_a_quarter_more_and_drain_t
 #[test]
 fn the_first_flight_is_limited_by_the_application() {
     let mut path = bulk(AT_10_MBIT, 40, 1);
-    while path.sender.model().is_none() || bbr(&path).rtt_cnt == 0 {
+    while path.sender.algorithm().is_none() || bbr(&path).rtt_cnt == 0 {
         assert!(path.step(at_ms(1000)));
     }
     assert_eq!((bbr(&path).full_bw, bbr(&path).bw.get() > 0), (0, true), "what it shows counts all the same");
@@ -202,7 +202,7 @@ fn a_policers_rate_is_believed_after_two_equal_intervals() {
 }
 
 fn bbr_or(path: &Path, what: impl Fn(&Bbr) -> bool) -> bool {
-    path.sender.model().is_none() || what(bbr(path))
+    path.sender.algorithm().is_none() || what(bbr(path))
 }
 
 /// Timeouts in a row look like a policer's; what undoes them takes its gain back too.

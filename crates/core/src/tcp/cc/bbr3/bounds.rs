@@ -153,7 +153,7 @@ impl Bbr3 {
     }
 
     /// §5.5.11.2 HandleSpuriousLossDetection.
-    pub fn on_undo(&mut self, flow: &mut Flow) {
+    pub(super) fn on_undo(&mut self, flow: &mut Flow) {
         flow.cwnd = flow.cwnd.max(self.prior_cwnd);
         self.is_loss_in_round = false;
         self.reset_full_bw();

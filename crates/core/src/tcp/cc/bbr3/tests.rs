@@ -2,7 +2,7 @@
 //! queue. Where a step of a case can't be taken here, the case says so.
 
 use super::*;
-use crate::tcp::cc::Model;
+use crate::tcp::cc::Algorithm;
 use crate::tcp::tests::{Fate, Path, at_ms};
 use crate::tcp::{Cc, Config};
 use crate::units::{Span, Time};
@@ -39,15 +39,15 @@ impl Lab {
     }
 
     fn bbr(&self) -> &Bbr3 {
-        match self.path.sender.model() {
-            Some(Model::Bbr3(bbr)) => bbr,
+        match self.path.sender.algorithm() {
+            Some(Algorithm::Bbr3(bbr)) => bbr,
             other => panic!("{other:?}"),
         }
     }
 
     fn bbr_mut(&mut self) -> &mut Bbr3 {
-        match self.path.sender.model_mut() {
-            Some(Model::Bbr3(bbr)) => bbr,
+        match self.path.sender.algorithm_mut() {
+            Some(Algorithm::Bbr3(bbr)) => bbr,
             _ => panic!("no model"),
         }
     }
@@ -58,7 +58,7 @@ impl Lab {
 
     /// One event; false at the end.
     fn step(&mut self, end: Time) -> bool {
-        let before = self.path.sender.model().map(|_| self.bbr().state);
+        let before = self.path.sender.algorithm().map(|_| self.bbr().state);
         if !self.path.step(end) {
             self.path.now = self.path.now.max(end);
             return false;
@@ -296,7 +296,7 @@ fn a_12_startup_finds_the_bandwidth_of_a_link_that_bunches_acks() {
     let mut most = 0;
     while lab.bbr_or_start() == State::Startup {
         assert!(lab.step(at_ms(5000)));
-        if lab.path.sender.model().is_some() {
+        if lab.path.sender.algorithm().is_some() {
             most = most.max(lab.bbr().extra_acked);
         }
     }
@@ -483,7 +483,7 @@ fn a_22_a_pause_while_refilling_does_not_lower_the_bandwidth() {
 impl Lab {
     /// The state; Startup before the handshake is over.
     fn bbr_or_start(&self) -> State {
-        self.path.sender.model().map_or(State::Startup, |_| self.bbr().state)
+        self.path.sender.algorithm().map_or(State::Startup, |_| self.bbr().state)
     }
 }
 
