@@ -101,19 +101,19 @@ impl Aggregation {
 impl Bbr {
     /// `bbr_update_bw`: rounds, the policer's rate, and the bandwidth's maximum.
     pub(super) fn update_bw(&mut self, flow: &mut Flow, sample: &RateSample) {
-        self.round_start = false;
+        self.rounds.is_start = false;
         let (Some(delivered), Some(interval)) = (sample.delivered, sample.interval) else { return };
-        if sample.prior_delivered >= self.next_rtt_delivered {
-            self.next_rtt_delivered = flow.delivered;
-            self.rtt_cnt += 1;
-            self.round_start = true;
-            self.packet_conservation = false;
+        if sample.prior_delivered >= self.rounds.next_delivered {
+            self.rounds.next_delivered = flow.delivered;
+            self.rounds.cnt += 1;
+            self.rounds.is_start = true;
+            self.restoration.packet_conservation = false;
         }
         self.sample_long_term(flow, sample);
         let bw = u64::from(delivered) * BW_UNIT / interval;
         // What the application limited is believed only where it shows more than was known.
         if !sample.app_limited || bw >= self.bw.get() {
-            self.bw.update(BW_RTTS, self.rtt_cnt, bw);
+            self.bw.update(BW_RTTS, self.rounds.cnt, bw);
         }
     }
 
@@ -122,7 +122,7 @@ impl Bbr {
     pub(super) fn sample_long_term(&mut self, flow: &mut Flow, sample: &RateSample) {
         let lt = &mut self.long_term;
         if lt.use_bw {
-            if self.mode == Mode::ProbeBw && self.round_start {
+            if matches!(self.mode, Mode::ProbeBw(_)) && self.rounds.is_start {
                 lt.rtt_cnt += 1;
                 if lt.rtt_cnt >= LT_BW_MAX_RTTS {
                     lt.reset(flow);
@@ -142,7 +142,7 @@ impl Bbr {
         if sample.app_limited {
             return lt.reset(flow);
         }
-        lt.rtt_cnt += u32::from(self.round_start);
+        lt.rtt_cnt += u32::from(self.rounds.is_start);
         if lt.rtt_cnt > 4 * LT_INTVL_MIN_RTTS {
             return lt.reset(flow);
         }
@@ -169,7 +169,7 @@ impl Bbr {
         }
         let bw = self.bandwidth();
         let aggregation = &mut self.aggregation;
-        if self.round_start {
+        if self.rounds.is_start {
             aggregation.win_rtts += 1;
             if aggregation.win_rtts >= EXTRA_ACKED_WIN_RTTS {
                 aggregation.win_rtts = 0;
@@ -193,7 +193,7 @@ impl Bbr {
 
     /// `bbr_ack_aggregation_cwnd`: what the window gets for it.
     pub(super) fn ack_aggregation_cwnd(&self) -> u32 {
-        if !self.full_bw_reached {
+        if !self.full_pipe.reached {
             return 0;
         }
         self.aggregation.extra_acked().min((self.bandwidth() * EXTRA_ACKED_MAX / BW_UNIT) as u32)
