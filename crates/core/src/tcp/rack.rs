@@ -25,8 +25,6 @@ pub(super) struct Rack {
     /// RACK.xmit_ts, RACK.end_seq: of those that arrived the segment that left last, and the number after its own.
     xmit_ts: Time,
     end_seq: u32,
-    /// RACK.rtt: its RTT, in µs.
-    pub rtt_us: u32,
     /// Something arrived since losses were looked for.
     pub advanced: bool,
     /// RACK.reordering_seen.
@@ -49,12 +47,16 @@ pub(super) struct Judge {
     allowance: Span,
 }
 
+/// RACK.rtt in µs, at least one.
+pub(super) fn rtt_us(rtt: Span) -> u32 {
+    (rtt.0 / 1000).max(1) as u32
+}
+
 impl Default for Rack {
     fn default() -> Rack {
         Rack {
             xmit_ts: Time::ZERO,
             end_seq: 0,
-            rtt_us: 0,
             advanced: false,
             reordering_seen: false,
             reordering: DUP_THRESH,
@@ -67,9 +69,8 @@ impl Default for Rack {
 
 impl Rack {
     /// RFC 8985 §6.2 step 2: a segment has arrived that left at `at` and is followed by `end`.
-    pub fn advance(&mut self, at: Time, end: u32, rtt: Span) {
+    pub fn advance(&mut self, at: Time, end: u32) {
         self.advanced = true;
-        self.rtt_us = (rtt.0 / 1000).max(1) as u32;
         if (at, end) > (self.xmit_ts, self.end_seq) {
             (self.xmit_ts, self.end_seq) = (at, end);
         }
@@ -119,18 +120,14 @@ impl Rack {
         Span((min_rtt.0 / 4).saturating_mul(u64::from(self.reo_wnd_mult))).min(srtt)
     }
 
-    fn rtt(&self) -> Span {
-        Span::from_micros(u64::from(self.rtt_us))
-    }
-
-    /// RFC 8985 §6.2 step 5, with this window of tolerance.
-    pub fn judge(&self, now: Time, reo_wnd: Span) -> Judge {
-        Judge { xmit_ts: self.xmit_ts, end_seq: self.end_seq, now, allowance: self.rtt() + reo_wnd }
+    /// RFC 8985 §6.2 step 5, with RACK.rtt and this window of tolerance.
+    pub fn judge(&self, now: Time, rtt: Span, reo_wnd: Span) -> Judge {
+        Judge { xmit_ts: self.xmit_ts, end_seq: self.end_seq, now, allowance: rtt + reo_wnd }
     }
 
     /// What a timeout takes for lost: all that left longer than an RTT ago.
-    pub fn judge_of_timeout(&self, now: Time) -> Judge {
-        Judge { xmit_ts: Time::NEVER, end_seq: u32::MAX, now, allowance: self.rtt() }
+    pub fn judge_of_timeout(now: Time, rtt: Span) -> Judge {
+        Judge { xmit_ts: Time::NEVER, end_seq: u32::MAX, now, allowance: rtt }
     }
 }
 
@@ -258,11 +255,11 @@ impl SacktagState {
         self.rtt = Some(self.now.since(at));
     }
 
-    /// Tells RACK.
-    pub fn update_rack(&self, rack: &mut Rack) {
-        if let (Some((at, end)), Some(rtt)) = (self.newest, self.rtt) {
-            rack.advance(at, end, rtt);
-        }
+    /// RFC 8985 §6.2 steps 1 and 2: updates RACK, and returns RACK.rtt in µs, if something arrived.
+    pub fn update_rack(&self, rack: &mut Rack) -> Option<u32> {
+        let ((at, end), rtt) = self.newest.zip(self.rtt)?;
+        rack.advance(at, end);
+        Some(rtt_us(rtt))
     }
 
     /// Linux `tcp_ack_update_rtt`: the RTT for the timer, and the one that a minimum is kept of, by the times of

@@ -246,7 +246,7 @@ mod tests {
             if undone {
                 board.none_lost(0, 1);
             }
-            let judge = Rack::default().judge_of_timeout(Time::ZERO + Span::from_secs(1));
+            let judge = Rack::judge_of_timeout(Time::ZERO + Span::from_secs(1), Span::ZERO);
             let found = board.rack_detect_loss((0, 1), &judge, &sent, |_| {});
             assert_eq!((found.lost, found.again), (1, again), "undone: {undone}");
         }
@@ -264,7 +264,7 @@ mod tests {
             sent.on_send(seq..seq + 1, 0, ms(at));
             board.on_retransmit(seq, 4, false);
         }
-        let judge = Rack::default().judge_of_timeout(ms(1000));
+        let judge = Rack::judge_of_timeout(ms(1000), Span::ZERO);
         assert_eq!(board.rack_detect_loss((0, 4), &judge, &sent, |_| {}).again, 4);
         let order: Vec<u32> = core::iter::from_fn(|| {
             let seq = board.next_lost(0)?;

@@ -1,6 +1,7 @@
 //! The sender whose host bounds what it takes of the application, and what of it may wait below: `tcp_wmem` and TCP small queues.
 
 use super::Sender;
+use super::tcp_sock::TcpSock;
 use crate::tcp::send_buffer::{Queued, SendBuffer};
 use crate::tcp::small_queue::SmallQueue;
 use crate::tcp::{Config, Transmit};
@@ -37,21 +38,13 @@ impl Bounds {
     }
 }
 
-impl Sender {
+impl TcpSock {
     fn send_buffer(&mut self) -> Option<&mut SendBuffer> {
         self.bounds.as_mut()?.send_buffer.as_mut()
     }
 
-    fn small_queue(&mut self) -> Option<&mut SmallQueue> {
+    pub(super) fn small_queue(&mut self) -> Option<&mut SmallQueue> {
         self.bounds.as_mut()?.small_queue.as_mut()
-    }
-
-    /// The next segment, also of what the application writes because there is room again.
-    #[inline(never)]
-    pub(super) fn poll_bounded(&mut self, now: Time) -> Option<Transmit> {
-        self.expand_sndbuf();
-        let next = self.poll_slow(now);
-        if next.is_none() && self.check_space() { self.poll_slow(now) } else { next }
     }
 
     /// The connection is established: the buffer has room for its first windows.
@@ -100,7 +93,7 @@ impl Sender {
     }
 
     /// Linux `tcp_should_expand_sndbuf`: while a writer waits and the window is not full, the buffer gets room for a few of today's windows.
-    fn expand_sndbuf(&mut self) {
+    pub(super) fn expand_sndbuf(&mut self) {
         let cwnd = self.control.window();
         if self.app_waits()
             && self.inflight() < cwnd
@@ -111,7 +104,7 @@ impl Sender {
     }
 
     /// Linux `tcp_check_space`: an application that waits for room is woken once there is enough, and writes. Whether it was.
-    fn check_space(&mut self) -> bool {
+    pub(super) fn check_space(&mut self) -> bool {
         if !self.app_waits() {
             return false;
         }
@@ -124,20 +117,35 @@ impl Sender {
         true
     }
 
-    /// A segment that was just taken will have left the host then: of a sender with a bound of what waits there.
-    pub fn departs(&mut self, at: Time, payload: u32) {
-        if let Some(queue) = self.small_queue() {
-            queue.sent(at, payload);
-        }
-    }
-
     /// Whether what waits in the host leaves room for more.
     pub(super) fn host_admits(&mut self, now: Time) -> bool {
         if self.small_queue().is_none() {
             return true;
         }
-        let rate = self.pacing_rate().filter(|&rate| rate > 0).or_else(|| self.bursts.rate(&self.window(now)));
+        let rate = self
+            .rate_based
+            .as_ref()
+            .map(|rate_based| rate_based.pacing_rate())
+            .filter(|&rate| rate > 0)
+            .or_else(|| self.bursts.rate(&self.window(now)));
         let few = self.snd_nxt - self.snd_una <= 1;
         self.small_queue().is_none_or(|queue| queue.admits(now, rate, few))
+    }
+}
+
+impl Sender {
+    /// The next segment, also of what the application writes because there is room again.
+    #[inline(never)]
+    pub(super) fn poll_bounded(&mut self, now: Time) -> Option<Transmit> {
+        self.tcp.expand_sndbuf();
+        let next = self.poll_slow(now);
+        if next.is_none() && self.tcp.check_space() { self.poll_slow(now) } else { next }
+    }
+
+    /// A segment that was just taken will have left the host then: of a sender with a bound of what waits there.
+    pub fn departs(&mut self, at: Time, payload: u32) {
+        if let Some(queue) = self.tcp.small_queue() {
+            queue.sent(at, payload);
+        }
     }
 }

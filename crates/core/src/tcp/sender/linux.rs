@@ -5,16 +5,29 @@
 //! Deviations: an ACK older than another is taken as a repetition of it; a receiver never takes back what it SACKed.
 
 use super::rate_based::{self, Report};
+use super::tcp_sock::{Due, Rexmit, TcpSock};
 use super::timers::Timer;
-use super::{Rexmit, Sender, State, micros, since_ms};
+use super::{State, micros};
 use crate::tcp::cc::FlowEvent;
 use crate::tcp::prr::Prr;
-use crate::tcp::rack::SacktagState;
+use crate::tcp::rack::{self, Rack, SacktagState};
 use crate::tcp::scoreboard::Found;
-use crate::tcp::tlp::{Sign, Verdict};
-use crate::tcp::undo::Prior;
+use crate::tcp::tlp::{Sign, Tlp, Verdict};
+use crate::tcp::undo::UndoState;
 use crate::tcp::{Ack, Acked, Block, Transmit};
 use crate::units::{Span, Time};
+
+/// The loss recovery of today's Linux: RACK-TLP (RFC 8985), F-RTO (RFC 5682), and undo by DSACK and timestamps.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::tcp) struct LinuxRecovery {
+    rack: Rack,
+    tlp: Tlp,
+    undo: UndoState,
+    /// F-RTO is asking whether the timeout was spurious.
+    frto: bool,
+    /// Timeouts since data was last acknowledged.
+    icsk_retransmits: u8,
+}
 
 /// The effects of one ACK that later steps of its processing depend on: Linux's `flag`, `num_dupack` and `rate_sample`.
 /// Counts in segments.
@@ -42,90 +55,125 @@ pub(super) struct AckResult {
     found: Found,
 }
 
-impl Sender {
+impl LinuxRecovery {
+    pub fn new() -> LinuxRecovery {
+        LinuxRecovery {
+            rack: Rack::default(),
+            tlp: Tlp::default(),
+            undo: UndoState::default(),
+            frto: false,
+            icsk_retransmits: 0,
+        }
+    }
+
+    /// The loss probe that is out: it may leave beyond the window.
+    #[cfg(test)]
+    pub fn probe(&self) -> Option<u32> {
+        self.tlp.end_seq.map(|end| end - 1)
+    }
+
+    /// Whether an ACK with this timestamp echo would show that a repair was not needed.
+    #[cfg(test)]
+    pub fn packet_delayed(&self, echo: u32) -> bool {
+        self.undo.packet_delayed(Some(echo))
+    }
+
+    /// An ACK off the clean path, by all steps of `tcp_ack`.
     #[inline(never)]
-    pub(in crate::tcp) fn on_ack_linux(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Acked {
-        let prior_in_flight = self.inflight();
-        self.cwnd_validate(prior_in_flight);
-        self.bursts.begin();
-        let (payload, sacktag, mut result) = self.clean_rtx_queue(now, ack, blocks);
-        let rtt = self.ack_update_rtt(now, ack, result.newly_acked, &sacktag);
-        self.check_sack_reordering(&sacktag);
+    pub(super) fn on_ack(&mut self, tcp: &mut TcpSock, now: Time, ack: &Ack, blocks: &[Block]) -> Acked {
+        let prior_in_flight = tcp.inflight();
+        tcp.cwnd_validate(prior_in_flight);
+        tcp.bursts.begin();
+        let (payload, sacktag, mut result) = self.clean_rtx_queue(tcp, now, ack, blocks);
+        let rtt = tcp.ack_update_rtt(now, ack, result.newly_acked, &sacktag);
+        self.check_sack_reordering(tcp, &sacktag);
         // Linux `in_ack_event`.
-        result.delivered_ce = self.count_marks(ack, result.acked_sacked);
-        self.control.in_ack_event(result.acked_sacked, result.delivered_ce > 0, &self.ack_sample(now, ack));
-        self.process_tlp_ack(now, ack, &result);
+        result.delivered_ce = tcp.ecn.count_marks(ack, result.acked_sacked, tcp.snd_una);
+        tcp.control.in_ack_event(result.acked_sacked, result.delivered_ce > 0, &tcp.ack_sample(now, ack));
+        self.process_tlp_ack(tcp, now, ack, &result);
         let dubious = result.newly_acked == 0 || result.newly_sacked > 0 || result.dsack_segs > 0 || result.ece;
-        if dubious || !self.is_ca_open() {
-            self.fastretrans_alert(now, &mut result);
+        if dubious || !tcp.is_ca_open() {
+            self.fastretrans_alert(tcp, now, &mut result);
         }
         // Linux: an ACK that advances starts the timer anew, and a SACK that was sent for after the first segment was.
-        let fresh = || sacktag.sack_rtt().is_some_and(|rtt| rtt > now.since(self.sent.at(self.snd_una)));
-        if result.found.wait == Span::ZERO && (result.newly_acked > 0 || (self.snd_una < self.snd_nxt && fresh())) {
-            self.set_xmit_timer(now);
+        let fresh = || sacktag.sack_rtt().is_some_and(|rtt| rtt > now.since(tcp.sent.at(tcp.snd_una)));
+        if result.found.wait == Span::ZERO && (result.newly_acked > 0 || (tcp.snd_una < tcp.snd_nxt && fresh())) {
+            tcp.set_xmit_timer(now);
         }
-        self.cong_control(now, ack, payload, prior_in_flight, &result);
-        self.clean = self.is_ca_open() && self.board.is_clean() && self.is_plain() && self.tlp.end_seq.is_none();
+        self.cong_control(tcp, now, ack, payload, prior_in_flight, &result);
+        tcp.clean = tcp.is_ca_open() && tcp.board.is_clean() && tcp.is_plain() && self.tlp.end_seq.is_none();
         Acked { payload, rtt }
     }
 
     /// The same of the commonest ACK of a repair: it SACKs segments above all SACKed before, which left once, and says nothing
     /// else.
     #[inline(always)]
-    pub(in crate::tcp) fn on_sacked_above(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Option<Acked> {
-        let repairing =
-            self.state == State::Recovery && self.snd_una < self.high_seq && !self.undo.all_retrans_dsacked();
-        let bare = ack.cum == self.snd_una && ack.ace == 0 && self.cep.is_none() && self.tlp.end_seq.is_none();
+    pub(super) fn on_sacked_above(
+        &mut self,
+        tcp: &mut TcpSock,
+        now: Time,
+        ack: &Ack,
+        blocks: &[Block],
+    ) -> Option<Acked> {
+        let repairing = tcp.state == State::Recovery && tcp.snd_una < tcp.high_seq && !self.undo.all_retrans_dsacked();
+        let bare = ack.cum == tcp.snd_una && ack.ace == 0 && !tcp.ecn.is_accurate() && self.tlp.end_seq.is_none();
         if !repairing || !bare {
             return None;
         }
-        let prior_in_flight = self.inflight();
-        let run = self.board.sack_above(self.snd_una, self.snd_nxt, blocks)?;
-        let (count, at) = (run.end - run.start, self.sent.at(run.start));
-        self.cwnd_validate(prior_in_flight);
-        self.bursts.begin();
-        self.wnd_end = self.wnd_end.max(ack.cum.saturating_add(ack.window));
+        let prior_in_flight = tcp.inflight();
+        let run = tcp.board.sack_above(tcp.snd_una, tcp.snd_nxt, blocks)?;
+        let (count, at) = (run.end - run.start, tcp.sent.at(run.start));
+        tcp.cwnd_validate(prior_in_flight);
+        tcp.bursts.begin();
+        tcp.wnd_end = tcp.wnd_end.max(ack.cum.saturating_add(ack.window));
         // Of those that left once the last is the newest.
-        let newest = self.sent.at(run.end - 1);
+        let newest = tcp.sent.at(run.end - 1);
         let (rtt, last) = (now.since(at), now.since(newest));
-        self.rack.advance(newest, run.end, last);
-        self.rtt_estimator(rtt, last);
-        self.control.in_ack_event(count, false, &self.ack_sample(now, ack));
+        self.rack.advance(newest, run.end);
+        tcp.rtt_us = rack::rtt_us(last);
+        tcp.rtt_estimator(rtt, last);
+        tcp.control.in_ack_event(count, false, &tcp.ack_sample(now, ack));
         let mut found = Found::default();
         // RFC 8985 §6.2 step 5, as in `find`: most often all below has been judged, and what left later is not behind.
-        let judge = self.rack.judge(now, Span::ZERO);
-        if self.board.judge_above((self.snd_una, self.snd_nxt), &run, &judge, &self.sent) {
+        let judge = self.rack.judge(now, tcp.last_rtt(), Span::ZERO);
+        if tcp.board.judge_above((tcp.snd_una, tcp.snd_nxt), &run, &judge, &tcp.sent) {
             self.rack.advanced = false;
         } else {
-            self.identify_packet_loss(now, &mut found);
+            self.identify_packet_loss(tcp, now, &mut found);
         }
-        self.rexmit = Rexmit::Lost;
-        if found.wait == Span::ZERO && at < self.sent.at(self.snd_una) {
+        tcp.rexmit = Rexmit::Lost;
+        if found.wait == Span::ZERO && at < tcp.sent.at(tcp.snd_una) {
             // In a recovery: no probe.
-            self.rearm_rto(now);
+            tcp.rearm_rto(now);
         }
-        if self.rate_based.is_some() {
-            self.cong_control_of_run(now, run, found.lost, prior_in_flight);
+        if tcp.rate_based.is_some() {
+            tcp.cong_control_of_run(now, run, found.lost, prior_in_flight);
         } else {
             let result = AckResult { newly_sacked: count, acked_sacked: count, found, ..AckResult::default() };
-            self.cong_control(now, ack, 0, prior_in_flight, &result);
+            self.cong_control(tcp, now, ack, 0, prior_in_flight, &result);
         }
         Some(Acked { payload: 0, rtt: Some(rtt) })
     }
 
     /// Scoreboard and numbers.
-    fn clean_rtx_queue(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> (u64, SacktagState, AckResult) {
-        let (snd_una, cum) = (self.snd_una, ack.cum.max(self.snd_una));
-        let rcv_tsecr = self.timestamps.then_some(ack.ts_first);
-        let (dsack_segs, dsack_tlp) = self.check_dsack(ack, blocks);
-        let mut sacktag = SacktagState::new(now, self.min_rtt(), self.board.fack(snd_una), self.high_seq, rcv_tsecr);
-        let payload = self.stream.acknowledge(snd_una, cum);
-        let (sent, rate_based) = (&self.sent, &mut self.rate_based);
-        if cum > snd_una && self.board.is_clean() {
+    fn clean_rtx_queue(
+        &mut self,
+        tcp: &mut TcpSock,
+        now: Time,
+        ack: &Ack,
+        blocks: &[Block],
+    ) -> (u64, SacktagState, AckResult) {
+        let (snd_una, cum) = (tcp.snd_una, ack.cum.max(tcp.snd_una));
+        let rcv_tsecr = tcp.timestamps.then_some(ack.ts_first);
+        let (dsack_segs, dsack_tlp) = self.check_dsack(tcp, ack, blocks);
+        let mut sacktag = SacktagState::new(now, tcp.min_rtt(), tcp.board.fack(snd_una), tcp.high_seq, rcv_tsecr);
+        let payload = tcp.stream.acknowledge(snd_una, cum);
+        let (sent, rate_based) = (&tcp.sent, &mut tcp.rate_based);
+        if cum > snd_una && tcp.board.is_clean() {
             sacktag.acked_run((snd_una, sent.at(snd_una)), (cum - 1, sent.at(cum - 1)));
             rate_based::acked(rate_based, snd_una..cum);
         }
-        let gone = self.board.advance(snd_una, cum, |seq, again| {
+        let gone = tcp.board.advance(snd_una, cum, |seq, again| {
             rate_based::acked(rate_based, seq..seq + 1);
             if again {
                 sacktag.acked_again(seq, sent.at(seq));
@@ -134,16 +182,18 @@ impl Sender {
             }
         });
         sacktag.retrans_acked |= gone.repeated;
-        if cum == self.snd_nxt {
-            self.board.settle();
+        if cum == tcp.snd_nxt {
+            tcp.board.settle();
         }
-        self.snd_una = cum;
-        self.wnd_end = self.wnd_end.max(ack.cum.saturating_add(ack.window));
-        let sacked = self.board.sack(cum, self.snd_nxt, blocks, |seq, again| {
+        tcp.snd_una = cum;
+        tcp.wnd_end = tcp.wnd_end.max(ack.cum.saturating_add(ack.window));
+        let sacked = tcp.board.sack(cum, tcp.snd_nxt, blocks, |seq, again| {
             rate_based::sacked(rate_based, seq);
             sacktag.sacked(seq, sent.at(seq), again);
         });
-        sacktag.update_rack(&mut self.rack);
+        if let Some(rtt_us) = sacktag.update_rack(&mut self.rack) {
+            tcp.rtt_us = rtt_us;
+        }
         let newly = cum - snd_una;
         if newly > 0 {
             self.icsk_retransmits = 0;
@@ -154,7 +204,7 @@ impl Sender {
             dsack_segs,
             dsack_tlp,
             orig_sack_acked: sacktag.orig_sack_acked,
-            ece: self.is_echo(ack),
+            ece: tcp.ecn.is_echo(ack),
             rcv_tsecr,
             acked_sacked: newly - gone.were_sacked + sacked + dsack_segs,
             ..AckResult::default()
@@ -164,143 +214,118 @@ impl Sender {
 
     /// RFC 2883: the first block reports a duplicate if it lies below the ACK or inside the second. Says how many segments,
     /// and whether that is the probe.
-    fn check_dsack(&mut self, ack: &Ack, blocks: &[Block]) -> (u32, bool) {
+    fn check_dsack(&mut self, tcp: &mut TcpSock, ack: &Ack, blocks: &[Block]) -> (u32, bool) {
         let Some(&first) = blocks.first() else { return (0, false) };
         let inside = blocks.get(1).is_some_and(|second| second.start <= first.start && first.end <= second.end);
         let segments = first.end.saturating_sub(first.start);
-        if !(first.start < ack.cum || inside) || !self.undo.dsack_seen(segments, self.total_retrans) {
+        if !(first.start < ack.cum || inside) || !self.undo.dsack_seen(segments, tcp.total_retrans) {
             return (0, false);
         }
         let probe = segments == 1 && self.tlp.end_seq == Some(first.end);
         if !probe {
-            self.rack.note_dsack(self.snd_una, self.snd_nxt);
+            self.rack.note_dsack(tcp.snd_una, tcp.snd_nxt);
         }
-        if first.end <= self.snd_una {
+        if first.end <= tcp.snd_una {
             self.undo.on_dsack(first.end, segments);
         }
-        for seq in first.start.max(self.snd_una)..first.end.min(self.snd_nxt) {
-            if self.board.on_duplicate(seq) {
+        for seq in first.start.max(tcp.snd_una)..first.end.min(tcp.snd_nxt) {
+            if tcp.board.on_duplicate(seq) {
                 self.undo.on_dsack(seq + 1, 1);
             }
         }
         (segments, probe)
     }
 
-    /// The RTT of what arrived.
-    fn ack_update_rtt(&mut self, now: Time, ack: &Ack, newly: u32, sacktag: &SacktagState) -> Option<Span> {
-        let by_stamp = || self.rtt_by_stamp(now, ack, newly).map(|rtt| (rtt, rtt));
-        let (rtt, newest) = sacktag.rtts().or_else(by_stamp)?;
-        self.rtt_estimator(rtt, newest);
-        Some(rtt)
-    }
-
-    /// The RTT that the timestamp of an ACK shows, if it advances.
-    pub(super) fn rtt_by_stamp(&self, now: Time, ack: &Ack, newly: u32) -> Option<Span> {
-        if self.timestamps && newly > 0 { since_ms(now, ack.ts_first) } else { None }
-    }
-
-    /// An RTT for the timer, and one that a minimum is kept of.
-    #[inline(always)]
-    fn rtt_estimator(&mut self, rtt: Span, newest: Span) {
-        self.min_rtt_us = self.min_rtt_us.min((newest.0 / 1000).max(1) as u32);
-        self.rto.sample(rtt, self.snd_una, self.snd_nxt);
-    }
-
     /// Reordering.
-    fn check_sack_reordering(&mut self, sacktag: &SacktagState) {
+    fn check_sack_reordering(&mut self, tcp: &mut TcpSock, sacktag: &SacktagState) {
         if let Some(late) = sacktag.reord
-            && (self.state != State::Loss || self.undo.has_marker())
+            && (tcp.state != State::Loss || self.undo.has_marker())
         {
-            self.rack.note_reordering(self.board.fack(self.snd_una).saturating_sub(late));
+            self.rack.note_reordering(tcp.board.fack(tcp.snd_una).saturating_sub(late));
         }
     }
 
     /// Linux `tcp_process_tlp_ack`.
-    fn process_tlp_ack(&mut self, now: Time, ack: &Ack, result: &AckResult) {
+    fn process_tlp_ack(&mut self, tcp: &mut TcpSock, now: Time, ack: &Ack, result: &AckResult) {
         let bare = result.newly_acked == 0 && result.newly_sacked == 0;
         let sign = Sign { cum: ack.cum, duplicate: result.dsack_tlp, bare };
         match self.tlp.judge(&sign) {
             Verdict::Open => {}
             Verdict::Over => self.tlp.end_seq = None,
             Verdict::Repaired => {
-                self.init_cwnd_reduction(now, false);
-                self.control.end_reduction();
-                self.state = State::Open;
+                self.init_cwnd_reduction(tcp, now, false);
+                tcp.control.end_reduction();
+                tcp.state = State::Open;
             }
         }
     }
 
-    /// Linux `TCP_CA_Open`: nothing is SACKed, lost or retransmitted.
-    pub(super) fn is_ca_open(&self) -> bool {
-        self.state == State::Open && self.board.is_whole()
-    }
-
     /// Linux `tcp_fastretrans_alert`.
-    fn fastretrans_alert(&mut self, now: Time, result: &mut AckResult) {
-        self.end_frto_unsent();
-        self.rexmit = Rexmit::None;
+    fn fastretrans_alert(&mut self, tcp: &mut TcpSock, now: Time, result: &mut AckResult) {
+        self.end_frto_unsent(tcp);
+        tcp.rexmit = Rexmit::None;
         if result.ece {
             self.undo.prior = None;
         }
-        self.check_exit(now, result);
-        match self.state {
+        self.check_exit(tcp, now, result);
+        match tcp.state {
             State::Recovery => {
-                if result.newly_acked > 0 && self.try_undo_partial(now, result) {
+                if result.newly_acked > 0 && self.try_undo_partial(tcp, now, result) {
                     return;
                 }
                 if self.undo.all_retrans_dsacked() {
                     self.rack.on_spurious_recovery();
-                    self.undo_cwnd_reduction(now, false);
-                    self.try_to_open(now, result);
+                    self.undo_cwnd_reduction(tcp, now, false);
+                    self.try_to_open(tcp, now, result);
                 }
-                self.identify_packet_loss(now, &mut result.found);
-                if self.state != State::Recovery {
-                    if self.board.lost == 0 {
+                self.identify_packet_loss(tcp, now, &mut result.found);
+                if tcp.state != State::Recovery {
+                    if tcp.board.lost == 0 {
                         return;
                     }
-                    self.enter_recovery(now, result.ece);
+                    self.enter_recovery(tcp, now, result.ece);
                 }
             }
             State::Loss => {
-                self.process_loss(now, result);
-                self.identify_packet_loss(now, &mut result.found);
-                if self.state == State::Open || result.found.again > 0 {
-                    return self.fastretrans_alert_open(now, result);
+                self.process_loss(tcp, now, result);
+                self.identify_packet_loss(tcp, now, &mut result.found);
+                if tcp.state == State::Open || result.found.again > 0 {
+                    return self.fastretrans_alert_open(tcp, now, result);
                 }
                 return;
             }
-            _ => return self.fastretrans_alert_open(now, result),
+            _ => return self.fastretrans_alert_open(tcp, now, result),
         }
-        self.rexmit = Rexmit::Lost;
+        tcp.rexmit = Rexmit::Lost;
     }
 
     /// The same of a connection that repairs nothing.
-    fn fastretrans_alert_open(&mut self, now: Time, result: &mut AckResult) {
-        if self.state == State::Open && self.undo.all_retrans_dsacked() {
+    fn fastretrans_alert_open(&mut self, tcp: &mut TcpSock, now: Time, result: &mut AckResult) {
+        if tcp.state == State::Open && self.undo.all_retrans_dsacked() {
             self.rack.on_spurious_recovery();
-            self.undo_cwnd_reduction(now, false);
+            self.undo_cwnd_reduction(tcp, now, false);
         }
-        self.identify_packet_loss(now, &mut result.found);
-        if self.board.lost == 0 {
-            return self.try_to_open(now, result);
+        self.identify_packet_loss(tcp, now, &mut result.found);
+        if tcp.board.lost == 0 {
+            return self.try_to_open(tcp, now, result);
         }
-        self.enter_recovery(now, result.ece);
-        self.rexmit = Rexmit::Lost;
+        self.enter_recovery(tcp, now, result.ece);
+        tcp.rexmit = Rexmit::Lost;
     }
 
     /// A reduction ends when all is acknowledged that was sent before it; one by ECN when more is.
-    fn check_exit(&mut self, now: Time, result: &AckResult) {
-        match self.state {
-            State::Open if self.board.is_whole() => self.undo.clear_retrans_stamp(),
-            State::Cwr if self.snd_una > self.high_seq => {
-                self.control.end_reduction();
-                self.state = State::Open;
+    fn check_exit(&mut self, tcp: &mut TcpSock, now: Time, result: &AckResult) {
+        match tcp.state {
+            State::Open if tcp.board.is_whole() => self.undo.clear_retrans_stamp(),
+            State::Cwr if tcp.snd_una > tcp.high_seq => {
+                tcp.control.end_reduction();
+                tcp.state = State::Open;
             }
-            State::Recovery if self.snd_una >= self.high_seq => {
-                self.try_undo_recovery(now, result);
+            State::Recovery if tcp.snd_una >= tcp.high_seq => {
+                self.try_undo_recovery(tcp, now, result);
                 // What is undone has its window again.
                 if self.undo.has_marker() {
-                    self.control.end_reduction();
+                    tcp.control.end_reduction();
                 }
             }
             _ => {}
@@ -308,30 +333,30 @@ impl Sender {
     }
 
     /// Linux `tcp_try_undo_recovery`.
-    fn try_undo_recovery(&mut self, now: Time, result: &AckResult) {
+    fn try_undo_recovery(&mut self, tcp: &mut TcpSock, now: Time, result: &AckResult) {
         if self.may_undo(result) {
-            self.undo_cwnd_reduction(now, false);
+            self.undo_cwnd_reduction(tcp, now, false);
         } else {
             self.rack.on_recovery();
         }
-        self.state = State::Open;
+        tcp.state = State::Open;
         // What slow start needed at its end will not be needed soon again.
-        self.sent.fit(self.snd_una..self.snd_nxt);
-        self.board.fit(self.snd_nxt - self.snd_una);
+        tcp.sent.fit(tcp.snd_una..tcp.snd_nxt);
+        tcp.board.fit(tcp.snd_nxt - tcp.snd_una);
     }
 
     /// Linux `tcp_try_undo_partial`. Whether nothing else is to be done for now.
-    fn try_undo_partial(&mut self, now: Time, result: &AckResult) -> bool {
+    fn try_undo_partial(&mut self, tcp: &mut TcpSock, now: Time, result: &AckResult) -> bool {
         if !self.undo.packet_delayed(result.rcv_tsecr) {
             return false;
         }
-        self.rack.note_reordering(self.board.fack(self.snd_una).saturating_sub(self.snd_una - result.newly_acked));
-        if self.board.retx > 0 {
+        self.rack.note_reordering(tcp.board.fack(tcp.snd_una).saturating_sub(tcp.snd_una - result.newly_acked));
+        if tcp.board.retx > 0 {
             return true;
         }
-        self.retrans_stamp_cleanup();
-        self.undo_cwnd_reduction(now, true);
-        self.state = State::Open;
+        self.retrans_stamp_cleanup(tcp);
+        self.undo_cwnd_reduction(tcp, now, true);
+        tcp.state = State::Open;
         false
     }
 
@@ -340,258 +365,319 @@ impl Sender {
     }
 
     /// Linux `tcp_undo_cwnd_reduction`; `unmark`: what is lost is not.
-    fn undo_cwnd_reduction(&mut self, now: Time, unmark: bool) {
+    fn undo_cwnd_reduction(&mut self, tcp: &mut TcpSock, now: Time, unmark: bool) {
         if unmark {
-            self.board.none_lost(self.snd_una, self.snd_nxt);
+            tcp.board.none_lost(tcp.snd_una, tcp.snd_nxt);
         }
         if let Some(prior) = self.undo.prior {
-            if self.rate_based.is_none() && self.control.undo_cwnd(&prior) {
-                self.cwr_due = false;
+            if tcp.rate_based.is_none() && tcp.control.undo_cwnd(&prior) {
+                tcp.ecn.withdraw_cwr();
             }
-            self.flow_event(now, FlowEvent::Undo);
+            tcp.flow_event(now, FlowEvent::Undo);
         }
         self.undo.clear_marker();
         self.rack.advanced = true;
     }
 
     /// Linux `tcp_try_to_open`: what ECN asks of a connection that repairs nothing.
-    fn try_to_open(&mut self, now: Time, result: &AckResult) {
-        self.retrans_stamp_cleanup();
-        if result.ece && self.state == State::Open {
+    fn try_to_open(&mut self, tcp: &mut TcpSock, now: Time, result: &AckResult) {
+        self.retrans_stamp_cleanup(tcp);
+        if result.ece && tcp.state == State::Open {
             self.undo.prior = None;
             self.undo.clear_marker();
-            self.init_cwnd_reduction(now, true);
-            self.state = State::Cwr;
+            self.init_cwnd_reduction(tcp, now, true);
+            tcp.state = State::Cwr;
         }
     }
 
     /// Linux `tcp_process_loss`, with F-RTO for SACK (RFC 5682 §3.1).
-    fn process_loss(&mut self, now: Time, result: &AckResult) {
-        let recovered = self.snd_una >= self.high_seq;
+    fn process_loss(&mut self, tcp: &mut TcpSock, now: Time, result: &AckResult) {
+        let recovered = tcp.snd_una >= tcp.high_seq;
         if result.newly_acked > 0 && self.may_undo(result) {
-            return self.try_undo_loss(now);
+            return self.try_undo_loss(tcp, now);
         }
         if self.frto {
             // Step 3 b: something arrives that was never sent again. Also where the window had fallen already, so that there is
             // no undo to speak of (an echo before the timeout): what is marked lost is not.
             if result.orig_sack_acked {
-                return self.try_undo_loss(now);
+                return self.try_undo_loss(tcp, now);
             }
-            if self.snd_nxt > self.high_seq {
+            if tcp.snd_nxt > tcp.high_seq {
                 // Step 3 a: the loss was real.
                 if result.newly_sacked > 0 || (result.newly_acked == 0 && result.dsack_segs == 0) {
                     self.frto = false;
                 }
             } else if result.newly_acked > 0 && !recovered {
-                self.high_seq = self.snd_nxt;
+                tcp.high_seq = tcp.snd_nxt;
                 // Step 2 b: new data, if there is any.
-                if self.has_new_data() {
-                    self.rexmit = Rexmit::New;
+                if tcp.has_new_data() {
+                    tcp.rexmit = Rexmit::New;
                     return;
                 }
                 self.frto = false;
             }
         }
         if recovered {
-            return self.try_undo_recovery(now, result);
+            return self.try_undo_recovery(tcp, now, result);
         }
-        self.rexmit = Rexmit::Lost;
+        tcp.rexmit = Rexmit::Lost;
     }
 
-    fn try_undo_loss(&mut self, now: Time) {
-        self.undo_cwnd_reduction(now, true);
+    fn try_undo_loss(&mut self, tcp: &mut TcpSock, now: Time) {
+        self.undo_cwnd_reduction(tcp, now, true);
         self.icsk_retransmits = 0;
-        self.state = State::Open;
+        tcp.state = State::Open;
     }
 
     /// Nothing that was sent again is outstanding: the next repair has a stamp of its own.
-    fn retrans_stamp_cleanup(&mut self) {
-        if self.board.retx == 0 && (self.snd_una == self.snd_nxt || !self.board.is_repeated(self.snd_una)) {
+    fn retrans_stamp_cleanup(&mut self, tcp: &mut TcpSock) {
+        if tcp.board.retx == 0 && (tcp.snd_una == tcp.snd_nxt || !tcp.board.is_repeated(tcp.snd_una)) {
             self.undo.clear_retrans_stamp();
         }
     }
 
     /// RFC 8985 §6.2 step 5, if something arrived since.
-    fn identify_packet_loss(&mut self, now: Time, found: &mut Found) {
-        if self.snd_una == self.snd_nxt || !core::mem::take(&mut self.rack.advanced) {
+    fn identify_packet_loss(&mut self, tcp: &mut TcpSock, now: Time, found: &mut Found) {
+        if tcp.snd_una == tcp.snd_nxt || !core::mem::take(&mut self.rack.advanced) {
             return;
         }
-        let more = self.rack_detect_loss(now);
+        let more = self.rack_detect_loss(tcp, now);
         (found.lost, found.again) = (found.lost + more.lost, found.again + more.again);
         found.wait = more.wait;
         if more.wait > Span::ZERO {
-            self.arm_reo_timer(now, more.wait);
+            tcp.arm_reo_timer(now, more.wait);
         }
     }
 
     #[inline]
-    pub(super) fn rack_detect_loss(&mut self, now: Time) -> Found {
-        let repairing = matches!(self.state, State::Recovery | State::Loss);
-        let srtt = self.rto.srtt().unwrap_or_default();
-        let reo_wnd = self.rack.reo_wnd(repairing, self.board.sacked, self.min_rtt(), srtt);
-        let judge = self.rack.judge(now, reo_wnd);
-        let rate_based = &mut self.rate_based;
-        self.board
-            .rack_detect_loss((self.snd_una, self.snd_nxt), &judge, &self.sent, |seq| rate_based::lost(rate_based, seq))
+    pub(super) fn rack_detect_loss(&mut self, tcp: &mut TcpSock, now: Time) -> Found {
+        let repairing = matches!(tcp.state, State::Recovery | State::Loss);
+        let srtt = tcp.rto.srtt().unwrap_or_default();
+        let reo_wnd = self.rack.reo_wnd(repairing, tcp.board.sacked, tcp.min_rtt(), srtt);
+        let judge = self.rack.judge(now, tcp.last_rtt(), reo_wnd);
+        let rate_based = &mut tcp.rate_based;
+        tcp.board
+            .rack_detect_loss((tcp.snd_una, tcp.snd_nxt), &judge, &tcp.sent, |seq| rate_based::lost(rate_based, seq))
     }
 
-    pub(super) fn enter_recovery(&mut self, now: Time, echo: bool) {
-        self.retrans_stamp_cleanup();
+    pub(super) fn enter_recovery(&mut self, tcp: &mut TcpSock, now: Time, echo: bool) {
+        self.retrans_stamp_cleanup(tcp);
         self.undo.prior = None;
-        self.init_undo();
-        if !matches!(self.state, State::Cwr | State::Recovery) {
-            let prior = self.prior();
-            self.init_cwnd_reduction(now, false);
+        self.init_undo(tcp);
+        if !matches!(tcp.state, State::Cwr | State::Recovery) {
+            let prior = tcp.prior();
+            self.init_cwnd_reduction(tcp, now, false);
             self.undo.prior = (!echo).then_some(prior);
         }
-        self.state = State::Recovery;
+        tcp.state = State::Recovery;
     }
 
-    fn init_undo(&mut self) {
+    fn init_undo(&mut self, tcp: &mut TcpSock) {
         let probe = self.tlp.end_seq.is_some() && self.tlp.is_retrans;
-        self.undo.init(self.snd_una, self.board.retx + u32::from(probe));
-    }
-
-    fn prior(&self) -> Prior {
-        self.control.prior(matches!(self.state, State::Cwr | State::Recovery))
+        self.undo.init(tcp.snd_una, tcp.board.retx + u32::from(probe));
     }
 
     /// Linux `tcp_init_cwnd_reduction`.
-    fn init_cwnd_reduction(&mut self, now: Time, ece: bool) {
-        self.flow_event(now, FlowEvent::Reduction { ece: ece });
-        self.prr = Prr::new(self.control.reduce(u32::MAX, ece));
-        self.high_seq = self.snd_nxt;
+    fn init_cwnd_reduction(&mut self, tcp: &mut TcpSock, now: Time, ece: bool) {
+        tcp.flow_event(now, FlowEvent::Reduction { ece });
+        tcp.prr = Prr::new(tcp.control.reduce(u32::MAX, ece));
+        tcp.high_seq = tcp.snd_nxt;
         self.tlp.end_seq = None;
-        self.cwr_due = self.ecn;
+        tcp.ecn.announce_reduction();
     }
 
     /// The window after an ACK.
     #[inline(always)]
-    fn cong_control(&mut self, now: Time, ack: &Ack, payload: u64, prior_in_flight: u32, result: &AckResult) {
+    fn cong_control(
+        &mut self,
+        tcp: &mut TcpSock,
+        now: Time,
+        ack: &Ack,
+        payload: u64,
+        prior_in_flight: u32,
+        result: &AckResult,
+    ) {
         let &AckResult { newly_acked: newly, acked_sacked: delivered, delivered_ce: marked, found, .. } = result;
         let newly_lost = found.lost;
-        if self.rate_based.is_some() {
-            let lone_short = newly == 1 && delivered == 1 && payload < u64::from(self.stream.mss());
-            return self.cong_control_rate_based(
+        if tcp.rate_based.is_some() {
+            let lone_short = newly == 1 && delivered == 1 && payload < u64::from(tcp.stream.mss());
+            return tcp.cong_control_rate_based(
                 now,
                 ack,
                 &Report { delivered, marked, newly, newly_lost, prior_in_flight, lone_short },
             );
         }
-        let sample = self.ack_sample(now, ack);
-        if newly > 0 && self.state == State::Open {
-            self.control.pkts_acked(&sample);
+        let sample = tcp.ack_sample(now, ack);
+        if newly > 0 && tcp.state == State::Open {
+            tcp.control.pkts_acked(&sample);
         }
-        match self.state {
-            State::Recovery | State::Cwr => self.cwnd_reduction(delivered, newly_lost, newly > 0),
+        match tcp.state {
+            State::Recovery | State::Cwr => tcp.cwnd_reduction(delivered, newly_lost, newly > 0),
             // Linux `tcp_may_raise_cwnd`: SACKs alone raise the window only where much is reordered.
             _ if newly == 0 && !(self.rack.is_reordering_high() && result.newly_sacked > 0) => {}
-            State::Loss => self.control.cong_avoid(delivered, &sample),
-            _ if self.control.may_grow(&self.usage) => self.control.cong_avoid(delivered, &sample),
+            State::Loss => tcp.control.cong_avoid(delivered, &sample),
+            _ if tcp.control.may_grow(&tcp.usage) => tcp.control.cong_avoid(delivered, &sample),
             _ => {}
         }
     }
 
-    /// PRR.
-    pub(super) fn cwnd_reduction(&mut self, delivered: u32, newly_lost: u32, advances: bool) {
-        if delivered > 0 {
-            let pipe = self.inflight();
-            let sndcnt = self.prr.on_ack(delivered, pipe, self.control.ssthresh(), advances && newly_lost == 0);
-            self.control.set_window(pipe + sndcnt);
-        }
-    }
-
     /// Linux `tcp_enter_loss`: what left longer than an RTT ago is lost, and one segment more than is in flight may be.
-    pub(super) fn enter_loss(&mut self, now: Time) {
-        if self.snd_una == self.snd_nxt {
-            self.deadline = Time::NEVER;
+    pub(super) fn enter_loss(&mut self, tcp: &mut TcpSock, now: Time) {
+        if tcp.snd_una == tcp.snd_nxt {
+            tcp.timer.deadline = Time::NEVER;
             return;
         }
-        let new_recovery = matches!(self.state, State::Open | State::Cwr);
-        let (judge, rate_based) = (self.rack.judge_of_timeout(now), &mut self.rate_based);
-        self.board
-            .lose_by_timeout((self.snd_una, self.snd_nxt), &judge, &self.sent, |seq| rate_based::lost(rate_based, seq));
-        let before = self.control.window();
+        let new_recovery = matches!(tcp.state, State::Open | State::Cwr);
+        let (judge, rate_based) = (Rack::judge_of_timeout(now, tcp.last_rtt()), &mut tcp.rate_based);
+        tcp.board
+            .lose_by_timeout((tcp.snd_una, tcp.snd_nxt), &judge, &tcp.sent, |seq| rate_based::lost(rate_based, seq));
+        let before = tcp.control.window();
         // The threshold falls once for what was outstanding (RFC 5681 §3.1).
-        let again = self.state == State::Loss && self.icsk_retransmits == 0;
-        if self.state == State::Open || self.snd_una >= self.high_seq || again {
-            let prior = self.prior();
-            self.flow_event(now, FlowEvent::Reduction { ece: false });
-            self.control.reduce(u32::MAX, false);
+        let again = tcp.state == State::Loss && self.icsk_retransmits == 0;
+        if tcp.state == State::Open || tcp.snd_una >= tcp.high_seq || again {
+            let prior = tcp.prior();
+            tcp.flow_event(now, FlowEvent::Reduction { ece: false });
+            tcp.control.reduce(u32::MAX, false);
             self.undo.prior = Some(prior);
-            self.init_undo();
+            self.init_undo(tcp);
         }
-        self.control.on_loss_timeout();
-        self.control.set_window(self.inflight() + 1);
+        tcp.control.on_loss_timeout();
+        tcp.control.set_window(tcp.inflight() + 1);
         // RFC 5682 §3.1 step 1, and §3.2 of repeated timeouts.
         self.frto = new_recovery || self.icsk_retransmits > 0;
         self.icsk_retransmits = self.icsk_retransmits.saturating_add(1);
-        self.state = State::Loss;
-        self.loss_event(now, before);
-        self.clean = false;
-        self.high_seq = self.snd_nxt;
+        tcp.state = State::Loss;
+        tcp.loss_event(now, before);
+        tcp.clean = false;
+        tcp.high_seq = tcp.snd_nxt;
         self.tlp.end_seq = None;
-        self.cwr_due = self.ecn;
-        self.rexmit = Rexmit::First;
-        self.back_off();
-        self.arm(Timer::Rto, now, now + self.rto.timeout());
+        tcp.ecn.announce_reduction();
+        tcp.rexmit = Rexmit::First;
+        tcp.back_off();
+        tcp.timer.arm(Timer::Rto, now, now + tcp.rto.timeout());
     }
 
     /// The next segment, whatever the pace.
-    pub(super) fn poll_linux(&mut self, now: Time) -> Option<Transmit> {
-        if matches!(self.state, State::Recovery | State::Loss)
-            && let Some(seq) = self.next_repair()
+    pub(super) fn next_segment(&mut self, tcp: &mut TcpSock, now: Time) -> Option<Transmit> {
+        if matches!(tcp.state, State::Recovery | State::Loss)
+            && let Some(seq) = tcp.next_retransmit()
         {
-            return Some(self.send_again(now, seq, false));
+            return Some(self.retransmit(tcp, now, seq));
         }
-        if self.has_new_data() { self.send_new_data(now) } else { None }
+        if tcp.has_new_data() { tcp.send_new_data(now) } else { None }
     }
 
     /// Linux `tcp_xmit_recovery`: the ACK that asked F-RTO for new data was its chance to leave.
-    fn end_frto_unsent(&mut self) {
-        if self.rexmit == Rexmit::New {
-            self.frto &= self.snd_nxt > self.high_seq;
+    fn end_frto_unsent(&mut self, tcp: &mut TcpSock) {
+        if tcp.rexmit == Rexmit::New {
+            self.frto &= tcp.snd_nxt > tcp.high_seq;
         }
     }
 
     /// The same, where there is no new data: what is lost is repaired, unless some had left.
-    pub(super) fn settle_new(&mut self) {
-        if self.rexmit == Rexmit::New && !self.has_new_data() {
-            self.end_frto_unsent();
-            self.rexmit = if self.frto { Rexmit::None } else { Rexmit::Lost };
+    pub(super) fn settle_new(&mut self, tcp: &mut TcpSock) {
+        if tcp.rexmit == Rexmit::New && !tcp.has_new_data() {
+            self.end_frto_unsent(tcp);
+            tcp.rexmit = if self.frto { Rexmit::None } else { Rexmit::Lost };
         }
-    }
-
-    /// Whether there is anything that pace or host could hold back: only then do they let the sender go on later.
-    pub(super) fn has_more(&self) -> bool {
-        !self.linux || self.snd_nxt < self.stream.end || matches!(self.rexmit, Rexmit::First | Rexmit::Lost)
     }
 
     /// Linux `tcp_tsq_write`: pace or host let a sender go on, and it repairs what is lost, whatever the last ACK said of that.
-    pub(super) fn tsq_write(&mut self) {
-        self.end_frto_unsent();
-        if matches!(self.rexmit, Rexmit::None | Rexmit::New) {
-            self.rexmit = Rexmit::Lost;
+    pub(super) fn tsq_write(&mut self, tcp: &mut TcpSock) {
+        self.end_frto_unsent(tcp);
+        if matches!(tcp.rexmit, Rexmit::None | Rexmit::New) {
+            tcp.rexmit = Rexmit::Lost;
         }
     }
 
-    /// What is to be sent again next, while losses are repaired.
-    pub(super) fn next_repair(&mut self) -> Option<u32> {
-        match self.rexmit {
-            Rexmit::First => Some(self.snd_una),
-            // Linux: and no more of them on their way than are lost.
-            Rexmit::Lost if self.board.retx < self.board.lost => self.board.next_lost(self.snd_una),
-            _ => None,
+    /// Retransmits a segment.
+    fn retransmit(&mut self, tcp: &mut TcpSock, now: Time, seq: u32) -> Transmit {
+        let mut at = now;
+        if tcp.rexmit == Rexmit::First {
+            tcp.rexmit = Rexmit::Lost;
+            at = tcp.turn(now);
         }
-    }
-
-    /// The smallest RTT so far.
-    pub(super) fn min_rtt(&self) -> Span {
-        Span::from_micros(u64::from(self.min_rtt_us))
-    }
-
-    /// A segment is repeated that is lost.
-    pub(super) fn note_retransmission(&mut self, at: Time) {
+        let segment = tcp.send_again(now, seq, false);
+        tcp.sent.on_send(seq..seq + 1, tcp.snd_una, at);
         self.undo.on_retransmit(micros(at));
+        if tcp.rate_based.is_none() {
+            tcp.arm_departed(now, seq, true);
+        }
+        segment
+    }
+
+    /// A timer of Linux's expires.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn on_timer(&mut self, tcp: &mut TcpSock, now: Time) {
+        match tcp.timer.kind {
+            Timer::Rto => {
+                tcp.timeouts += 1;
+                self.enter_loss(tcp, now);
+            }
+            Timer::Probe if self.tlp.end_seq.is_some() || tcp.snd_una == tcp.snd_nxt => tcp.rearm_rto(now),
+            Timer::Probe => {
+                tcp.due = Due::Probe;
+                tcp.clean = false;
+                // Whatever leaves now, the next timeout is an RTO from now.
+                tcp.start_rto(now, now);
+            }
+            Timer::Reorder => self.rack_reo_timeout(tcp, now),
+        }
+    }
+
+    /// Linux `tcp_rack_reo_timeout`.
+    fn rack_reo_timeout(&mut self, tcp: &mut TcpSock, now: Time) {
+        if tcp.snd_una < tcp.snd_nxt {
+            let found = self.rack_detect_loss(tcp, now);
+            if found.lost > 0 {
+                if tcp.state != State::Recovery {
+                    self.enter_recovery(tcp, now, false);
+                    if tcp.rate_based.is_none() {
+                        tcp.cwnd_reduction(1, found.lost, false);
+                    }
+                }
+                tcp.rexmit = Rexmit::Lost;
+            }
+        }
+        tcp.clean = false;
+        tcp.bursts.end();
+        tcp.rearm_rto(now);
+    }
+
+    /// RFC 8985 §7.3: new data if there is any, whatever the window; else the last segment again. Linux has its pace forbid the former.
+    pub(super) fn send_loss_probe(&mut self, tcp: &mut TcpSock, now: Time) -> Option<Transmit> {
+        tcp.due = Due::Nothing;
+        let probe = if tcp.has_new_data() {
+            if tcp.pace_holds(now) {
+                tcp.start_rto(now, tcp.sent.at(tcp.snd_una));
+                return None;
+            }
+            if !tcp.board.is_clean() {
+                tcp.board.reserve(tcp.snd_una, tcp.snd_nxt + 1);
+            }
+            self.tlp.is_retrans = false;
+            tcp.prr.on_send(1);
+            tcp.bursts.end();
+            tcp.send_new(now)
+        } else {
+            let last = tcp.snd_nxt - 1;
+            tcp.board.reserve(tcp.snd_una, tcp.snd_nxt);
+            if tcp.board.is_marked(last) {
+                return None;
+            }
+            tcp.board.on_probe(last);
+            tcp.sent.on_send(last..tcp.snd_nxt, tcp.snd_una, tcp.turn(now));
+            tcp.total_retrans += 1;
+            tcp.lsndtime = now;
+            self.tlp.is_retrans = true;
+            let payload = tcp.stream.payload(last);
+            let push = tcp.stream.is_last(last, payload);
+            Transmit { seq: last, payload, retransmit: true, syn: false, ect: tcp.ecn.covers_all(), cwr: false, push }
+        };
+        self.tlp.end_seq = Some(tcp.snd_nxt);
+        tcp.on_unpaced_send(now, &probe);
+        tcp.start_rto(now, now);
+        Some(probe)
     }
 }

@@ -1,7 +1,9 @@
 //! The sender of a rate-based congestion control: it records what it sends, samples the rate at which that is delivered, and
 //! paces.
 
-use super::{Rexmit, Sender, State, bursts};
+use super::tcp_sock::{Due, Rexmit, TcpSock};
+use super::{Sender, State};
+use crate::tcp::bursts;
 use crate::tcp::cc::{Control, Flow, FlowEvent, Repair};
 use crate::tcp::pacing::Pacer;
 use crate::tcp::rate::{Loss, RateSample, RateSampler};
@@ -111,7 +113,7 @@ impl RateBased {
     }
 }
 
-impl Sender {
+impl TcpSock {
     /// The connection is established: the congestion control sets the first window and pacing rate.
     pub(super) fn init_rate_based(&mut self, now: Time, rtt: Option<Span>) {
         let Some(mut rate_based) = self.rate_based.take() else { return };
@@ -242,57 +244,12 @@ impl Sender {
         }
     }
 
-    /// The next segment at its pace.
-    pub(super) fn poll_paced(&mut self, now: Time) -> Option<Transmit> {
-        let (in_flight, window) = (self.inflight(), self.control.window());
-        let fresh = self.stream.end.min(self.wnd_end).saturating_sub(self.snd_nxt);
-        let repairing = matches!(self.state, State::Recovery | State::Loss);
-        let rate_based = self.rate_based.as_mut()?;
-        if fresh == 0 && !repairing {
-            rate_based.pacer.rest();
-            return None;
-        }
-        let room = if repairing { window - in_flight } else { fresh.min(window - in_flight) };
-        if !repairing && fresh > 1 && self.tso_should_defer(now, (window - in_flight).min(self.wnd_end - self.snd_nxt))
-        {
-            return None;
-        }
-        if self.pace_holds(now) {
-            return None;
-        }
-        let repair = if repairing { self.next_repair() } else { None };
-        let rate_based = self.rate_based.as_mut()?;
-        // Linux `tcp_cwnd_test`: half a window is the most of what is new.
-        let window = if repair.is_some() { u32::MAX } else { window };
-        if !rate_based.pacer.admits(now, room, window, rate_based.sampler.min_rtt()) {
-            return None;
-        }
-        self.tx_start_event(now);
-        let left_at = repair.map(|seq| self.sent.at(seq));
-        let mut segment = self.poll_repair(now);
-        match &mut segment {
-            Some(segment) => {
-                self.on_paced_send(now, segment);
-                // Linux `tcp_xmit_retransmit_queue`: a burst is an skb, and so one that left in one before.
-                if self.linux && segment.retransmit {
-                    let next = self.next_repair().filter(|&seq| seq == segment.seq + 1);
-                    if next.is_none_or(|seq| Some(self.sent.at(seq)) != left_at) {
-                        self.rate_based.as_mut()?.pacer.end_burst();
-                    }
-                }
-                segment.push |= !segment.retransmit && self.rate_based.as_ref()?.pacer.pushes();
-            }
-            None => self.rate_based.as_mut()?.pacer.rest(),
-        }
-        segment
-    }
-
     /// As [`Sender::take_full`]: what leaves now at its pace, where it is new, full, and nothing has to be told with it; of how
     /// many segments a burst is.
     #[inline(never)]
     pub(super) fn take_paced(&mut self, now: Time) -> Option<u32> {
-        let news = self.syn_due || self.probe_due || self.cwr_due || self.stream.has_shorts();
-        if news || !self.linux || !self.is_established() || self.bounds.is_some() {
+        let news = self.due != Due::Nothing || self.ecn.queue_cwr || self.stream.has_shorts();
+        if news || !self.timer.is_linux() || !self.is_established() || self.bounds.is_some() {
             return None;
         }
         if matches!(self.rexmit, Rexmit::First | Rexmit::New) {
@@ -300,7 +257,7 @@ impl Sender {
         }
         // Most ACKs find the window full, or the last burst on its way.
         let repairing = matches!(self.state, State::Recovery | State::Loss);
-        let may = if repairing { self.has_more() } else { self.snd_nxt < self.stream.end.min(self.wnd_end) };
+        let may = if repairing { self.has_pending() } else { self.snd_nxt < self.stream.end.min(self.wnd_end) };
         let pacer = &mut self.rate_based.as_mut()?.pacer;
         if self.board.pipe(self.snd_una, self.snd_nxt) >= self.control.window() || (may && pacer.holds(now)) {
             return Some(1);
@@ -320,7 +277,7 @@ impl Sender {
             }
             let room = window - in_flight;
             let fresh = self.stream.end.min(self.wnd_end).saturating_sub(self.snd_nxt);
-            let has_more = self.has_more();
+            let has_more = self.has_pending();
             let rate_based = self.rate_based.as_mut()?;
             if fresh == 0 && !(repairing && has_more) {
                 rate_based.pacer.rest();
@@ -329,7 +286,7 @@ impl Sender {
             if rate_based.pacer.holds(now) {
                 break;
             }
-            if self.snd_nxt == start && repairing && self.next_repair().is_some() {
+            if self.snd_nxt == start && repairing && self.next_retransmit().is_some() {
                 return None;
             }
             if !repairing && fresh > 1 && self.tso_should_defer(now, room.min(self.wnd_end - self.snd_nxt)) {
@@ -357,7 +314,7 @@ impl Sender {
     }
 
     /// So many new segments leave, all full, behind others.
-    fn send_full(&mut self, now: Time, count: u32, in_flight: u32) {
+    pub(super) fn send_full(&mut self, now: Time, count: u32, in_flight: u32) {
         let run = self.snd_nxt..self.snd_nxt + count;
         if !self.board.is_clean() {
             self.board.reserve(self.snd_una, run.end);
@@ -374,8 +331,8 @@ impl Sender {
     }
 
     /// Linux `tcp_tso_should_defer`: less than a burst waits for an ACK that is due.
-    fn tso_should_defer(&mut self, now: Time, limit: u32) -> bool {
-        let Some(rate_based) = self.rate_based.as_mut().filter(|_| self.keeps_times) else { return false };
+    pub(super) fn tso_should_defer(&mut self, now: Time, limit: u32) -> bool {
+        let Some(rate_based) = self.rate_based.as_mut().filter(|_| self.timer.is_linux()) else { return false };
         let Some(lsndtime) = rate_based.pacer.is_short(now, limit, rate_based.sampler.min_rtt()) else { return false };
         let window = bursts::Window { lsndtime, ..self.window(now) };
         let waits = self.bursts.wait(limit, &window);
@@ -386,7 +343,7 @@ impl Sender {
     }
 
     /// A segment leaves in its turn.
-    fn on_paced_send(&mut self, now: Time, segment: &Transmit) {
+    pub(super) fn on_paced_send(&mut self, now: Time, segment: &Transmit) {
         self.rate_skb_sent(now, segment);
         if let Some(rate_based) = &mut self.rate_based {
             rate_based.pacer.on_send(segment.payload);
@@ -416,10 +373,8 @@ impl Sender {
 
     /// How long nothing may leave (Linux `tcp_pacing_delay`).
     pub(super) fn pacing_delay(&self, now: Time) -> Span {
-        self.rate_based
-            .as_ref()
-            .filter(|_| self.linux)
-            .map_or(Span::ZERO, |rate_based| self.wheel.whole(rate_based.ahead(now)))
+        let delay = || Some(self.timer.wheel()?.whole(self.rate_based.as_ref()?.ahead(now)));
+        delay().unwrap_or_default()
     }
 
     /// Nothing is left to send.
@@ -432,5 +387,54 @@ impl Sender {
     /// Whether the last burst is still on its way; then the pacer wants to be woken.
     pub(super) fn pace_holds(&mut self, now: Time) -> bool {
         self.rate_based.as_mut().is_some_and(|rate_based| rate_based.pacer.holds(now))
+    }
+}
+
+impl Sender {
+    /// The next segment at its pace.
+    pub(super) fn poll_paced(&mut self, now: Time) -> Option<Transmit> {
+        let (in_flight, window) = (self.tcp.inflight(), self.tcp.control.window());
+        let fresh = self.tcp.stream.end.min(self.tcp.wnd_end).saturating_sub(self.tcp.snd_nxt);
+        let repairing = matches!(self.tcp.state, State::Recovery | State::Loss);
+        let rate_based = self.tcp.rate_based.as_mut()?;
+        if fresh == 0 && !repairing {
+            rate_based.pacer.rest();
+            return None;
+        }
+        let room = if repairing { window - in_flight } else { fresh.min(window - in_flight) };
+        if !repairing
+            && fresh > 1
+            && self.tcp.tso_should_defer(now, (window - in_flight).min(self.tcp.wnd_end - self.tcp.snd_nxt))
+        {
+            return None;
+        }
+        if self.tcp.pace_holds(now) {
+            return None;
+        }
+        let repair = if repairing { self.tcp.next_retransmit() } else { None };
+        let rate_based = self.tcp.rate_based.as_mut()?;
+        // Linux `tcp_cwnd_test`: half a window is the most of what is new.
+        let window = if repair.is_some() { u32::MAX } else { window };
+        if !rate_based.pacer.admits(now, room, window, rate_based.sampler.min_rtt()) {
+            return None;
+        }
+        self.tcp.tx_start_event(now);
+        let left_at = repair.map(|seq| self.tcp.sent.at(seq));
+        let mut segment = self.recovery.next_segment(&mut self.tcp, now);
+        match &mut segment {
+            Some(segment) => {
+                self.tcp.on_paced_send(now, segment);
+                // Linux `tcp_xmit_retransmit_queue`: a burst is an skb, and so one that left in one before.
+                if self.tcp.timer.is_linux() && segment.retransmit {
+                    let next = self.tcp.next_retransmit().filter(|&seq| seq == segment.seq + 1);
+                    if next.is_none_or(|seq| Some(self.tcp.sent.at(seq)) != left_at) {
+                        self.tcp.rate_based.as_mut()?.pacer.end_burst();
+                    }
+                }
+                segment.push |= !segment.retransmit && self.tcp.rate_based.as_ref()?.pacer.pushes();
+            }
+            None => self.tcp.rate_based.as_mut()?.pacer.rest(),
+        }
+        segment
     }
 }
