@@ -20,7 +20,7 @@ const SOON: Span = Span::from_millis(1);
 /// `tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio`, in percent of the window each RTT.
 const RATIO: (u64, u64) = (200, 120);
 
-/// What the decision depends on. Windows and counts in segments.
+/// The state that decides on bursts. Windows and counts are in segments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Window {
     pub now: Time,
@@ -28,7 +28,7 @@ pub(super) struct Window {
     pub ssthresh: u32,
     /// Outstanding.
     pub out: u32,
-    /// What the receiver can take beyond the first outstanding segment.
+    /// The receive window above the first outstanding segment.
     pub rwnd: u32,
     pub srtt: Option<Span>,
     /// The smallest RTT so far.
@@ -45,7 +45,7 @@ pub(super) struct Bursts {
     /// Most segments of one; 1: packet by packet.
     most: u32,
     mss: u32,
-    /// The burst under way may have so many more, and is of several.
+    /// Segments left of the burst under way.
     left: u32,
     several: bool,
     /// The last attempt to send waited for more window (Linux's `is_cwnd_limited`).
@@ -76,7 +76,7 @@ impl Bursts {
         self.waits = false;
     }
 
-    /// What leaves next belongs to no burst.
+    /// Ends the burst under way.
     #[inline(always)]
     pub fn end(&mut self) {
         (self.left, self.several) = (0, false);
@@ -122,7 +122,7 @@ impl Bursts {
         (gone, burst)
     }
 
-    /// The same for one segment after the other: whether the next may go.
+    /// As [`Bursts::take`] for one segment after the other: whether the next may be sent.
     pub fn take_one(&mut self, limit: u32, data: u32, window: &Window) -> bool {
         if self.left == 0 {
             (self.several, self.waits) = (false, false);
@@ -147,7 +147,7 @@ impl Bursts {
         self.left == 0 && self.several
     }
 
-    /// The same of a sender that paces, and has less than a burst of its own. Whether it waits.
+    /// Whether a sender that paces, and has less than a burst of its own, waits for more.
     pub fn wait(&mut self, limit: u32, window: &Window) -> bool {
         self.waits = self.defers(limit, false, window);
         self.waits

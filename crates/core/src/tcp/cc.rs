@@ -36,7 +36,7 @@ use alloc::boxed::Box;
 pub(super) use cwnd::{Cwnd, CwndUsage};
 pub(super) use flow::{Flow, FlowEvent, Repair};
 
-/// What an algorithm learns of an ACK (Linux `struct ack_sample`).
+/// The sample of an ACK for a congestion control (Linux `struct ack_sample`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct AckSample {
     /// The time of the ACK's arrival.
@@ -80,7 +80,7 @@ pub(super) enum EcnUse {
     L4s,
 }
 
-/// The constants of an algorithm: what `tcp_congestion_ops` holds beside functions.
+/// The constants of an algorithm: the part of `tcp_congestion_ops` that is data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ops {
     /// The name in scenario files.

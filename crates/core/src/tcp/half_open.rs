@@ -1,4 +1,4 @@
-//! A connection that is half open at its accepter: how its SYN-ACK is sent again, and what that tells.
+//! A connection that is half open at its accepter: when its SYN-ACK is retransmitted, and the RTT that this leaves.
 //!
 //! Facts: `tcp_check_req`, `tcp_rtx_synack`, `reqsk_timer_handler`, `tcp_reqsk_timeout`, `tcp_synack_rtt_meas` of Linux 7.3. Each SYN-ACK
 //! echoes the timestamp of the SYN that came first, and so the opener learns an RTT that holds the time for which it was not heard,
@@ -29,7 +29,7 @@ pub struct HalfOpen {
 }
 
 impl HalfOpen {
-    /// A first SYN comes, at a kernel with so many ticks a second; its SYN-ACK leaves.
+    /// A first SYN arrives at a kernel with `hz` ticks a second; its SYN-ACK is sent.
     pub fn new(now: Time, hz: u32) -> HalfOpen {
         let mut this = HalfOpen { since: now, due: Time::NEVER, timeouts: 0, repeated: false, wheel: Wheel::new(hz) };
         this.arm(now);

@@ -31,7 +31,7 @@ pub(super) struct Pacer {
     shift: u32,
     /// When the next burst may leave (Linux `tcp_wstamp_ns`).
     next: Time,
-    /// What waits for that time, if anything does: else never.
+    /// When the sender asked to be woken; [`Time::NEVER`] if nothing waits.
     wake: Time,
     /// The burst under way: its time, the segments left of it, and how late it is in ns.
     slot: Time,
@@ -108,7 +108,7 @@ impl Pacer {
         }
     }
 
-    /// What so many bytes take at the rate, in ns.
+    /// The time in ns that a payload takes at the rate.
     fn time_of(&self, payload: u32) -> u64 {
         u64::from(payload) * NS / self.rate.max(1)
     }
@@ -152,7 +152,7 @@ impl Pacer {
         holds
     }
 
-    /// Whether a segment may leave now, where the window has `room` for so many; if not, the pacer wants to be woken.
+    /// Whether a segment may leave now, with window for `room` segments; if not, the pacer wants to be woken.
     pub fn admits(&mut self, now: Time, room: u32, cwnd: u32, min_rtt: Option<u64>) -> bool {
         if self.holds(now) {
             return false;
@@ -208,7 +208,7 @@ impl Pacer {
         }
     }
 
-    /// What left takes so long at the rate.
+    /// Moves the next departure by the time that a segment takes at the rate.
     #[inline]
     fn advance(&mut self, whole: u64) {
         // A burst that is late may be followed by the next earlier, by half its length at most.
@@ -217,7 +217,7 @@ impl Pacer {
         self.next += Span(whole - early);
     }
 
-    /// What comes next is a burst of its own.
+    /// Ends the burst: the next segment begins another.
     pub fn end_burst(&mut self) {
         self.quota = 0;
     }

@@ -1,9 +1,9 @@
 //! RACK (RFC 8985 §6): a segment is lost when one that left later has arrived, and time enough for reordering has passed.
 //!
-//! What is judged is time of transmission, not the order of numbers: so a retransmission that is lost, or the end of the
-//! data, is found as any other loss. While no reordering has been seen three SACKed segments make a hole lost at once, as
+//! RACK compares times of transmission, not sequence numbers: so it detects a lost retransmission, or a loss at the end of the
+//! data, as any other loss. While no reordering has been seen three SACKed segments make a hole lost at once, as
 //! before (RFC 6675); afterwards the window of tolerance is a quarter of the smallest RTT, and a quarter more for each round
-//! in which a DSACK tells of a retransmission in vain.
+//! in which a DSACK reports a spurious retransmission.
 //!
 //! Facts: net/ipv4/tcp_recovery.c of Linux 7.3, and in tcp_input.c what feeds it.
 //!
@@ -19,7 +19,7 @@ const MAX_REORDERING: u32 = 300;
 /// RFC 8985 §6.2 step 4: recoveries without a DSACK after which the window of tolerance is as at first.
 const PERSIST: u8 = 16;
 
-/// What RACK knows of a connection (the names of RFC 8985 §5.3).
+/// RACK's state of one connection (the names of RFC 8985 §5.3).
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Rack {
     /// RACK.xmit_ts, RACK.end_seq: of those that arrived the segment that left last, and the number after its own.
@@ -76,7 +76,7 @@ impl Rack {
         }
     }
 
-    /// RFC 8985 §6.2 step 3: one that was never repeated arrived later than others behind it, up to so many segments.
+    /// RFC 8985 §6.2 step 3: a segment that was never retransmitted arrived after others sent up to `segments` later.
     pub fn note_reordering(&mut self, segments: u32) {
         self.reordering_seen = true;
         self.reordering = self.reordering.max(segments.min(MAX_REORDERING));
@@ -99,7 +99,7 @@ impl Rack {
         }
     }
 
-    /// A recovery is over, and was none in vain.
+    /// A recovery is over, and was not spurious.
     pub fn on_recovery(&mut self) {
         self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
         if self.reo_wnd_persist == 0 {
@@ -107,7 +107,7 @@ impl Rack {
         }
     }
 
-    /// A recovery was in vain: all that it had sent again had arrived.
+    /// A recovery was spurious: every segment that it retransmitted had arrived.
     pub fn on_spurious_recovery(&mut self) {
         self.reo_wnd_persist = (self.reo_wnd_persist + 1).min(PERSIST);
     }
@@ -125,7 +125,7 @@ impl Rack {
         Judge { xmit_ts: self.xmit_ts, end_seq: self.end_seq, now, allowance: rtt + reo_wnd }
     }
 
-    /// What a timeout takes for lost: all that left longer than an RTT ago.
+    /// The test of a timeout: segments sent longer than an RTT ago are lost.
     pub fn judge_of_timeout(now: Time, rtt: Span) -> Judge {
         Judge { xmit_ts: Time::NEVER, end_seq: u32::MAX, now, allowance: rtt }
     }
@@ -161,7 +161,7 @@ impl Judge {
     }
 }
 
-/// What an ACK says of the segments that it acknowledges, one way or the other.
+/// The evidence of one ACK about the segments that it acknowledges, cumulatively or selectively (Linux `struct tcp_sacktag_state`).
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SacktagState {
     now: Time,
@@ -175,7 +175,8 @@ pub(super) struct SacktagState {
     /// The segment that left last, with the number after its own.
     newest: Option<(Time, u32)>,
     rtt: Option<Span>,
-    /// Of those never repeated: first and last acknowledged cumulatively, first and last SACKed, by number.
+    /// Times of transmission of segments never retransmitted: the first and last acknowledged cumulatively, and, with their
+    /// numbers, the first and last SACKed.
     acked: Option<(Time, Time)>,
     sacked: Option<((u32, Time), (u32, Time))>,
     /// One of those acknowledged cumulatively had been repeated.

@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::ops::Range;
 
-/// What was known when a segment was last sent. Times in µs.
+/// The state of the connection when a segment was last sent (Linux `tcp_skb_cb.tx`). Times are in µs.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 struct TxRecord {
     sent: u64,
@@ -42,7 +42,7 @@ pub(super) struct RateSample {
     pub delivered: Option<u32>,
     /// The time of it; none if shorter than any round trip, as after an ambiguous ACK.
     pub interval: Option<u64>,
-    /// What had been delivered when the segment that gives the sample was sent.
+    /// Segments delivered by the time when the segment that gives the sample was sent.
     pub prior_delivered: u32,
     /// Delivered during `interval` by ACKs with an ECN echo.
     pub delivered_ce: u32,
@@ -56,7 +56,7 @@ pub(super) struct RateSample {
     pub rtt: Option<u64>,
     /// Delivered by this ACK.
     pub acked_sacked: u32,
-    /// Of these, marked.
+    /// The part of them that was marked.
     pub marked: u32,
     /// Found lost with this ACK.
     pub losses: u32,
@@ -66,7 +66,7 @@ pub(super) struct RateSample {
     pub ack_delayed: bool,
 }
 
-/// What a lost segment had met when it was sent.
+/// A lost segment, with the state of the connection when it was sent.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub(super) struct Loss {
     pub seq: u32,
@@ -85,7 +85,7 @@ pub(super) struct RateSampler {
     pub delivered: u32,
     /// When that grew last.
     pub delivered_time: u64,
-    /// Of those, by ACKs with an ECN echo.
+    /// Segments delivered by ACKs with an ECN echo.
     delivered_ce: u32,
     /// Segments found lost so far.
     pub lost: u32,
@@ -98,7 +98,7 @@ pub(super) struct RateSampler {
     ack: AckInProgress,
 }
 
-/// What the ACK under way shows to be delivered.
+/// The deliveries that the ACK under way shows.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 struct AckInProgress {
     /// The segment that gives the sample.
@@ -278,7 +278,7 @@ impl RateSampler {
         RateSample { rtt: Some(rtt), acked_sacked: count, ..self.sample(now, &note, interval) }
     }
 
-    /// So many segments were delivered, of which so many marked.
+    /// `acked_sacked` segments were delivered, `marked` of them marked.
     #[inline(always)]
     fn advance(&mut self, now: u64, acked_sacked: u32, marked: u32) {
         if self.app_limited != 0 && self.delivered > self.app_limited {
@@ -290,7 +290,7 @@ impl RateSampler {
         }
     }
 
-    /// What the segment shows with which this was noted; `interval`: the time between transmissions.
+    /// The sample of the segment whose record this is; `interval`: the time between transmissions in µs.
     #[inline(always)]
     fn sample(&self, now: u64, note: &TxRecord, interval: u64) -> RateSample {
         let interval = interval.max(now.saturating_sub(note.delivered_time));

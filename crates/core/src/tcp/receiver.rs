@@ -28,7 +28,7 @@ use core::mem::offset_of;
 const DELACK: Span = Span::from_millis(200);
 /// Linux's TCP_MAX_QUICKACKS.
 const MAX_QUICKACKS: u32 = 16;
-/// Blocks kept in order of recency; three fit beside a timestamp (RFC 2018 §3).
+/// Blocks kept in order of recency; three fit into an ACK with a timestamp (RFC 2018 §3).
 const RECENT: usize = 4;
 
 /// A segment at its receiver.
@@ -50,10 +50,10 @@ pub struct Arrival {
     pub cwr: bool,
 }
 
-/// How marks are told.
+/// The ECN feedback of a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Feedback {
-    /// Not at all.
+    /// No feedback.
     None,
     /// From a CE until CWR (RFC 3168 §6.1.3).
     Classic,
@@ -65,7 +65,7 @@ enum Feedback {
 
 /// RFC 9768 §3.2.1: with this the counters begin.
 pub(super) const FIRST_CEP: u8 = 5;
-/// RFC 9768 §3.2.2.5.1: so many marks since the last ACK want one.
+/// RFC 9768 §3.2.2.5.1: this many marks since the last ACK are acknowledged at once.
 const MARKS: u8 = 2;
 
 impl Feedback {
@@ -85,9 +85,9 @@ impl Feedback {
 pub struct Receiver {
     /// The next segment expected.
     rcv_nxt: u32,
-    /// What is offered.
+    /// The window offered, in segments.
     rwnd: u32,
-    /// An ACK is due when so many segments, so many of them full, have arrived since the last one.
+    /// An ACK is due when `due` segments, `due_full` of them full, have arrived since the last one.
     due: u32,
     /// Segments that arrived since the last ACK, and how many of them were full.
     pending: u32,
@@ -112,15 +112,15 @@ pub struct Receiver {
     /// There is a `window`, and a `merge`.
     tunes: bool,
     merges: bool,
-    /// Something is `held`; so many blocks of it are `recent`.
+    /// Something is `held`; `recent_len` blocks of it are in `recent`.
     holds: bool,
     recent_len: u8,
     feedback: Feedback,
     /// Data came that was ECN-capable (`TCP_ECN_SEEN`).
     seen: bool,
-    /// What ACKs say of marks.
+    /// The ACE field of the next ACK.
     ace: u8,
-    /// Of accurate ECN: the last segment came marked; marks since the last ACK.
+    /// Accurate ECN: the last segment arrived marked, and the number of marks since the last ACK.
     last_ce: bool,
     unreported: u8,
     /// The ACK asked for is `early_ack`, of what came before the last segment.
@@ -130,17 +130,17 @@ pub struct Receiver {
     /// So many ACKs of what is out of order may wait for each other (`tcp_comp_sack_nr`); those that do, once a hole was seen.
     comp_sack_nr: u8,
     compress: Option<Box<Compress>>,
-    /// What arrived out of order, ascending, never touching.
+    /// Blocks of segments that arrived out of order, ascending; no two touch.
     held: VecDeque<Block>,
     /// The blocks of `held` that changed last, the most recent first.
     recent: [Block; RECENT],
     rare: Option<Box<Rare>>,
 }
 
-/// What not all receivers have: of a crowd without it each is a line shorter.
+/// Fields that few receivers need. Kept apart, so that each of many receivers is a cache line shorter.
 #[derive(Clone, Default, Debug)]
 struct Rare {
-    /// What tunes the offer, if anything does.
+    /// The tuned receive window, if it is tuned.
     window: Option<Window>,
     /// Segments that the card hands up together.
     merge: Option<Merge>,
@@ -283,13 +283,13 @@ impl Receiver {
         self.recent_len > 0 || self.duplicate.is_some() || self.tunes
     }
 
-    /// As [`crate::tcp::Sender::prefetch`].
+    /// Prefetches the lines that every segment in order needs. A hint never affects results.
     #[inline]
     pub fn prefetch(&self, cache: &impl Cache) {
         cache.fetch_lines(&self.rcv_nxt, const { offset_of!(Receiver, recent).div_ceil(LINE) });
     }
 
-    /// The same of what a segment out of order needs beside, where one has come: the block that most of them go to.
+    /// Prefetches what a segment out of order needs in addition, if one has arrived: the block that most of them extend.
     #[inline]
     pub fn prefetch_held(&self, cache: &impl Cache) {
         if self.holds
@@ -350,7 +350,7 @@ impl Receiver {
         }
     }
 
-    /// What is offered may grow with what arrives; then ACKs are quick (Linux `tcp_grow_window`).
+    /// The window may grow with a segment that arrives; then ACKs are quick (Linux `tcp_grow_window`).
     #[inline(never)]
     fn tune(&mut self, now: Time, seq: u32, rtt_us: u32) {
         let in_order = seq == self.rcv_nxt;
@@ -377,7 +377,7 @@ impl Receiver {
         self.rare.as_mut()?.merge.as_mut()
     }
 
-    /// What the next ACK offers.
+    /// Selects the window that the next ACK offers.
     #[inline(never)]
     fn offer(&mut self) {
         let next = self.rcv_nxt;
@@ -392,7 +392,7 @@ impl Receiver {
         self.tunes
     }
 
-    /// What ACKs offer, in segments, where that is tuned.
+    /// The window that ACKs offer, in segments, if it is tuned.
     pub fn tuned(&self) -> Option<u32> {
         self.tunes.then_some(self.rwnd)
     }
@@ -594,7 +594,7 @@ impl Receiver {
         true
     }
 
-    /// What waited is told with the ACK that leaves now.
+    /// The ACK that is sent now replaces those that waited.
     fn release_acks(&mut self) {
         if let Some(merge) = self.merge() {
             merge.flushed();
@@ -608,7 +608,7 @@ impl Receiver {
         self.duplicate = self.dsacks.then_some(seq);
     }
 
-    /// What was held and is in order now.
+    /// Delivers the held block that is in order now.
     fn release(&mut self) {
         let Some(&first) = self.held.front() else { return };
         if first.start != self.rcv_nxt {

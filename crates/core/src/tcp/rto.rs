@@ -108,7 +108,7 @@ impl Rto {
         self.backoff = (self.backoff + 1).min(16);
     }
 
-    /// What doubles has whole ticks (Linux `icsk_rto`).
+    /// Rounds the timeout up to whole ticks, before it doubles (Linux `icsk_rto`).
     pub fn round_up(&mut self, wheel: Wheel) {
         self.rto = wheel.span(wheel.ticks(Span(self.rto))).0;
     }

@@ -29,7 +29,7 @@ const PROBE: u8 = 16;
 /// RFC 6675 §2: DupThresh, the number of SACKed segments above a hole that make it lost.
 const DUP_THRESH: usize = 3;
 
-/// What a cumulative ACK took off the scoreboard.
+/// The segments that a cumulative ACK took off the scoreboard.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Advanced {
     /// Segments that had been SACKed before.
@@ -50,7 +50,8 @@ pub(super) struct Scoreboard {
     pub lost: u32,
     /// Retransmissions in the network (Linux's `retrans_out`, which also has those of undone losses after their SACK).
     pub retx: u32,
-    /// Of those, such that there are not (see [`Scoreboard::lose_by_timeout`]).
+    /// Leaked entries of `retx`: counted as in flight although no retransmission is (a Linux bug, reproduced on purpose; see
+    /// [`Scoreboard::lose_by_timeout`]).
     leaked: u32,
     /// Segments that only a probe sent again.
     probes: u32,
@@ -77,7 +78,7 @@ impl Scoreboard {
         self.sacked | self.lost | self.retx | self.probes == 0
     }
 
-    /// The same but for what a probe sent again.
+    /// Nothing is SACKed, lost or retransmitted, except by a loss probe.
     #[inline]
     pub fn is_whole(&self) -> bool {
         self.sacked | self.lost | self.retx == 0
@@ -129,7 +130,7 @@ impl Scoreboard {
         self.flags = flags;
     }
 
-    /// Gives back what a flight of so many segments does not need by far.
+    /// Frees the ring if a flight of `segments` needs less than a quarter of it.
     pub fn fit(&mut self, segments: u32) {
         if self.is_clean() && self.flags.len() > 16 && self.flags.len() / 4 >= segments as usize {
             self.flags = Box::default();
@@ -211,8 +212,9 @@ impl Scoreboard {
         self.sacked - before
     }
 
-    /// The same where the first block lies above all that are SACKed, or has grown there, by segments that left once, and the
-    /// others stand where they stood: marks and gives those segments. Else nothing is done.
+    /// A short cut of [`Scoreboard::sack`]: the first block lies above all SACKed segments, or has grown there, by segments that
+    /// were never retransmitted, and the other blocks are known. Marks those segments and returns them. In any other case `None`,
+    /// and nothing has changed.
     #[inline(always)]
     pub fn sack_above(&mut self, snd_una: u32, snd_nxt: u32, blocks: &[Block]) -> Option<Range<u32>> {
         let (first, known) = (*blocks.first()?, self.known);
@@ -360,7 +362,7 @@ impl Scoreboard {
         self.next_rxt = self.next_rxt.max(snd_una);
     }
 
-    /// What was repeated is lost, and to be repeated again.
+    /// A retransmission is lost, and its segment must be retransmitted again.
     fn repeat_again(&mut self, seq: u32) {
         self.lost_again.insert_where(seq, |&higher| seq < higher);
     }

@@ -5,7 +5,7 @@
 //! else, from the first SACK block to the end of a recovery, runs over the scoreboard: in `linux.rs` as today's Linux does it,
 //! in `rfc6675.rs` as before RACK. Both keep their own state (`recovery.rs`) and work on what they share (`tcp_sock.rs`).
 //!
-//! Deviations: a SYN is repeated for ever.
+//! Deviation: a SYN is retransmitted without limit.
 
 mod bounded;
 mod ecn;
@@ -28,10 +28,10 @@ use recovery::LossRecovery;
 use tcp_sock::{Due, Rexmit, TcpSock};
 use timers::Timer;
 
-/// Linux `tcp_syn_linear_timeouts`: so many SYNs are repeated after a second each, before the wait doubles.
+/// Linux `tcp_syn_linear_timeouts`: the number of SYNs repeated after a second each, before the wait doubles.
 const LINEAR_SYNS: u32 = 4;
 
-/// What the sender is doing (Linux's names).
+/// The congestion state of the connection, by Linux's names (`TCP_CA_Open` …), or the state of its handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// Not opened.
@@ -42,9 +42,9 @@ enum State {
     Open,
     /// Reducing the window after an ECN echo.
     Cwr,
-    /// Repairing a loss that SACK blocks showed.
+    /// Recovering from a loss that SACK blocks showed.
     Recovery,
-    /// Repairing after a timeout.
+    /// Recovering from a retransmission timeout.
     Loss,
 }
 
@@ -56,9 +56,9 @@ pub struct Sender {
     recovery: LossRecovery,
 }
 
-/// Where what only repairs need begins in a [`Sender`].
+/// The offset in a [`Sender`] of the fields that only a recovery needs.
 const COLD: usize = offset_of!(Sender, tcp) + offset_of!(TcpSock, high_seq);
-/// The lines of a [`Sender`] that begins with one: those that every ACK needs, and those that repairs need as well.
+/// The cache lines of a [`Sender`], if it begins with one: those that every ACK needs, and those that a recovery needs as well.
 const PLAIN: usize = COLD / LINE;
 const REPAIR: usize = size_of::<Sender>().div_ceil(LINE) - PLAIN;
 
@@ -77,7 +77,8 @@ impl Sender {
         self.tcp.syn_stamp_us = micros(now);
     }
 
-    /// The handshake is over: this half may send, and knows its RTT unless something was repeated that no timestamp tells apart.
+    /// The handshake is over, and data may be sent. `rtt` is its RTT; `None` if a segment was retransmitted and no timestamp tells
+    /// the copies apart.
     pub fn establish(&mut self, now: Time, rtt: Option<Span>) {
         self.tcp.rto.after_handshake(rtt.is_some());
         self.tcp.state = State::Open;
@@ -123,12 +124,12 @@ impl Sender {
         self.tcp.fill_buffer();
     }
 
-    /// The application writes no more: a FIN follows what it wrote, a segment without payload, repaired as one.
+    /// The application closes: a FIN follows its data, as a segment without payload that is retransmitted like any other.
     pub fn finish(&mut self) {
         self.tcp.stream.finish();
     }
 
-    /// What was not sent is withdrawn; what was is still repaired.
+    /// Withdraws the data that was not sent yet. Data that was sent is still retransmitted if it is lost.
     pub fn stop(&mut self) {
         self.tcp.stream.truncate(self.tcp.snd_nxt);
     }
@@ -328,25 +329,26 @@ impl Sender {
         self.tcp.rate_based.as_ref().map(|rate_based| rate_based.pacing_rate())
     }
 
-    /// Fetches what any ACK needs.
+    /// Prefetches the lines that every ACK needs. A hint never affects results.
     #[inline]
     pub fn prefetch(&self, cache: &impl Cache) {
         cache.fetch_lines(&self.tcp.snd_una, PLAIN);
     }
 
-    /// The same of what an ACK with SACK blocks needs beside.
+    /// Prefetches the lines that an ACK with SACK blocks needs in addition.
     #[inline]
     pub fn prefetch_recovery(&self, cache: &impl Cache) {
         cache.fetch_lines(&self.tcp.high_seq, REPAIR);
     }
 
-    /// The same of what it keeps elsewhere, behind what [`Sender::prefetch`] fetches: the segment that will be the first outstanding.
+    /// Prefetches the time of transmission of segment `cum`, the first that will be outstanding. [`Sender::prefetch`] must have
+    /// fetched the pointer to it.
     #[inline]
     pub fn prefetch_first(&self, cum: u32, cache: &impl Cache) {
         self.tcp.sent.prefetch(cum, cache);
     }
 
-    /// And behind what [`Sender::prefetch_recovery`] fetches.
+    /// Prefetches the first entry of the scoreboard. [`Sender::prefetch_recovery`] must have fetched the pointer to it.
     #[inline]
     pub fn prefetch_scoreboard(&self, cache: &impl Cache) {
         self.tcp.board.prefetch_first(self.tcp.snd_una, cache);
@@ -393,7 +395,7 @@ impl Sender {
         self.tcp.rto.srtt()
     }
 
-    /// What the receiver offers above what it has acknowledged, in segments; none: without bound.
+    /// The receive window in segments above `snd_una`; `None` if it has no bound.
     #[inline]
     pub fn offered(&self) -> Option<u32> {
         (self.tcp.wnd_end != u32::MAX).then(|| self.tcp.wnd_end - self.tcp.snd_una)
@@ -426,7 +428,7 @@ impl Sender {
             // RFC 3168 §6.1.1.1, Linux `tcp_ecn_fallback`: who repeats a SYN asks for no ECN.
             self.forgo_ecn();
         }
-        // Linux `tcp_try_undo_spurious_syn`: if the first SYN came, as timestamps say, repeating it was in vain.
+        // Linux `tcp_try_undo_spurious_syn`: if the first SYN arrived, as timestamps say, its retransmission was spurious.
         if lost > 1 && !(first_came && self.tcp.timestamps) {
             self.tcp.control.after_syn_loss();
         }
@@ -497,7 +499,7 @@ impl Sender {
         }
     }
 
-    /// The same the long way.
+    /// An ACK by all steps of the recovery.
     #[cfg(test)]
     pub(super) fn on_ack_linux(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Acked {
         match &mut self.recovery {
@@ -533,9 +535,9 @@ fn since_us(now: Time, ts: u32) -> Span {
     Span::from_micros(u64::from(micros(now).wrapping_sub(ts).max(1)))
 }
 
-/// The same by the clock of Linux's timestamps, which ticks once in a millisecond (`TCP_TS_HZ`, `tcp_rtt_tsopt_us`): a whole
-/// number of them, at least one, and up to one less or more than has passed. None of a tick to come: what did not wait for its turn
-/// is stamped with that turn.
+/// The RTT that a timestamp echo shows at Linux's resolution of 1 ms (`TCP_TS_HZ`, `tcp_rtt_tsopt_us`): at least 1 ms, and up to
+/// 1 ms too long or too short. `None` if the timestamp lies in the future: a segment that did not wait for its paced departure
+/// carries the time of that.
 fn since_ms(now: Time, ts: u32) -> Option<Span> {
     let now_us = now.0 / 1000;
     let sent_us = now_us.saturating_add_signed(-i64::from(micros(now).wrapping_sub(ts) as i32));

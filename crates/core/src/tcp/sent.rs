@@ -1,4 +1,4 @@
-//! When the outstanding segments left last.
+//! The times at which the outstanding segments were sent last.
 
 use crate::cache::Cache;
 use crate::units::Time;
@@ -12,7 +12,7 @@ pub(super) struct TxTimes {
     times: Box<[Time]>,
 }
 
-/// The size of a ring for so many segments.
+/// The size of a ring for `segments` segments.
 fn room(segments: u32) -> usize {
     (segments as usize).next_power_of_two().max(8)
 }

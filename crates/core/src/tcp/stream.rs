@@ -1,5 +1,5 @@
-//! What the application has written, as segments: all of them full but the last of each write; and a FIN, as one without payload.
-//! Of that, a send buffer may have taken less.
+//! The data of the application as segments: all full but the last of each write, and a FIN as a segment without payload. A send
+//! buffer may have accepted only a part of it.
 
 use crate::ring::Ring;
 
@@ -110,7 +110,7 @@ impl Stream {
         if self.shorts.is_empty() { full } else { full - self.missing(cum) }
     }
 
-    /// What the short segments below `cum` lack to be full.
+    /// The payload bytes that the short segments below `cum` lack to be full.
     #[cold]
     #[inline(never)]
     fn missing(&mut self, cum: u32) -> u64 {

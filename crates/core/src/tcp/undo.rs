@@ -1,33 +1,33 @@
-//! What shows that a repair was in vain, and what to return to then.
+//! Undo: what shows that a recovery was spurious, and the window to return to then.
 //!
-//! Nothing had been lost if all that was sent again is reported as a duplicate (DSACK, RFC 2883 and 3708), if what is
-//! acknowledged left before the first retransmission (timestamps, RFC 3522), or if after a timeout something arrives that
-//! was never sent again (F-RTO, RFC 5682). Facts: `undo_marker`, `undo_retrans` and `retrans_stamp` of Linux's tcp_input.c.
+//! Nothing had been lost if every retransmission is reported as a duplicate (DSACK, RFC 2883 and 3708), if what is
+//! acknowledged was sent before the first retransmission (timestamps, RFC 3522), or if after a timeout something arrives that
+//! was never retransmitted (F-RTO, RFC 5682). Facts: `undo_marker`, `undo_retrans` and `retrans_stamp` of Linux's tcp_input.c.
 
-/// The window before a reduction.
+/// The congestion window and slow start threshold before a reduction, in segments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Prior {
     pub cwnd: f64,
     pub ssthresh: f64,
 }
 
-/// The undo in the repair under way, or in the last one.
+/// The undo state of the recovery under way, or of the last one.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub(super) struct UndoState {
-    /// SND.UNA when it began (Linux `undo_marker`); none if there is nothing to undo.
+    /// SND.UNA when the recovery began; `None` if there is nothing to undo.
     undo_marker: Option<u32>,
-    /// Retransmissions that were not reported as duplicates; none before the first.
+    /// Retransmissions not reported as duplicates yet; `None` before the first retransmission.
     undo_retrans: Option<u32>,
-    /// When the first retransmission left, in µs modulo 2^32 (Linux `retrans_stamp`).
+    /// When the first retransmission was sent, in µs modulo 2^32.
     retrans_stamp: Option<u32>,
-    /// None if the reduction must stand: an ECN echo asked for it as well.
+    /// The window to return to; `None` if the reduction must stand, because an ECN echo asked for it as well.
     pub prior: Option<Prior>,
-    /// Segments reported as duplicates so far.
+    /// Segments reported as duplicates by DSACKs so far.
     dsack_segs: u32,
 }
 
 impl UndoState {
-    /// A repair begins; so many retransmissions are in the network already.
+    /// A recovery begins, with `retransmissions` in flight already (Linux `tcp_init_undo`).
     pub fn init(&mut self, snd_una: u32, retransmissions: u32) {
         self.undo_marker = Some(snd_una);
         self.undo_retrans = (retransmissions > 0).then_some(retransmissions);
@@ -43,36 +43,38 @@ impl UndoState {
         self.undo_marker.is_some()
     }
 
-    /// Something is sent again.
+    /// A segment is retransmitted at `stamp`.
     pub fn on_retransmit(&mut self, stamp: u32) {
         self.retrans_stamp.get_or_insert(stamp);
         self.undo_retrans = Some(self.undo_retrans.unwrap_or(0) + 1);
     }
 
-    /// Nothing that was sent again is in the network.
+    /// No retransmission is in flight.
     pub fn clear_retrans_stamp(&mut self) {
         self.retrans_stamp = None;
     }
 
-    /// So many segments are reported as duplicates, to a sender that has sent `sent` again so far; whether they may be its own.
+    /// A DSACK reports `segments` duplicates to a sender that has retransmitted `sent` so far. Returns whether those can be the
+    /// duplicates; otherwise the network made them.
     pub fn dsack_seen(&mut self, segments: u32, sent: u32) -> bool {
         self.dsack_segs += segments;
         self.dsack_segs <= sent
     }
 
-    /// Retransmissions up to `end` were in vain, so many.
+    /// A DSACK reports `segments` retransmissions below `end` as spurious.
     pub fn on_dsack(&mut self, end: u32, segments: u32) {
         if self.undo_marker.is_some_and(|marker| end > marker) {
             self.undo_retrans = self.undo_retrans.map(|left| left.saturating_sub(segments));
         }
     }
 
-    /// All that was sent again is reported.
+    /// Whether every retransmission has been reported as a duplicate.
     pub fn all_retrans_dsacked(&self) -> bool {
         self.has_marker() && self.undo_retrans == Some(0)
     }
 
-    /// What is acknowledged, with this timestamp echo, left before anything was sent again.
+    /// Whether an ACK with this timestamp echo acknowledges a segment sent before the first retransmission (Linux
+    /// `tcp_packet_delayed`).
     pub fn packet_delayed(&self, echo: Option<u32>) -> bool {
         let before = |stamp: u32| echo.is_some_and(|echo| (echo.wrapping_sub(stamp) as i32) < 0);
         self.has_marker() && self.retrans_stamp.is_none_or(before)

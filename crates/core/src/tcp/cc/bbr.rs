@@ -129,7 +129,7 @@ struct Rounds {
 /// The window's part in a repair.
 #[derive(Clone, Debug, PartialEq)]
 struct Restoration {
-    /// What the sender was repairing at the last ACK (`prev_ca_state`).
+    /// The recovery that the sender was in at the last ACK (`prev_ca_state`).
     prev_repair: Repair,
     /// In the first round trip of a recovery no more is sent than is delivered.
     packet_conservation: bool,
@@ -167,7 +167,7 @@ pub(in crate::tcp) struct Bbr {
     rng: Rng,
 }
 
-/// What gains, pacing rate and target follow from: most ACKs change nothing of it.
+/// The values from which gains, pacing rate and target follow. Most ACKs change none of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Basis {
     bw: u64,

@@ -1,7 +1,7 @@
 //! BBR, version 3 (draft-ietf-ccwg-bbr-06; its names, and its sections cited).
 //!
 //! As version 1 it sends at the largest delivery rate seen and keeps the bandwidth-delay product in flight; but it takes
-//! losses for news of the path. Two bounds come from them: a short-term one, set while cruising and forgotten before the
+//! losses for evidence about the path. Two bounds come from them: a short-term one, set while cruising and forgotten before the
 //! next probe for bandwidth, and a long-term one on what is in flight, found by probing until 2 % are lost. Probes come
 //! every two to three seconds, or after as many round trips as Reno would need to grow; the smallest RTT is looked for every
 //! five seconds with half the product in flight.
@@ -233,7 +233,7 @@ struct Probe {
     /// How often the slope was raised in Up.
     up_rounds: u32,
     up_acked: u32,
-    /// The long-term bound rises by a segment for each so many acknowledged.
+    /// Segments acknowledged for each by which the long-term bound rises.
     up_acked_per_inc: u32,
     /// The ACKs that arrive now are those of a probe.
     is_sample: bool,

@@ -16,9 +16,9 @@ const BETA_SCALE: u32 = 1024;
 const BICTCP_HZ: u32 = 10;
 /// C in 2^-10 segments per cubed second (41), for an RTT of a tenth of a second.
 const CUBE_RTT_SCALE: u64 = 410;
-/// Reno with this β needs so many eighths of a window for a segment more.
+/// The eighths of a window that Reno with this β needs for a segment more.
 const RENO_SCALE: u32 = 8 * (BETA_SCALE + BETA) / 3 / (BETA_SCALE - BETA);
-/// Growth while no loss has shown a W_max: a segment for so many, 5 % a round trip.
+/// Growth while no loss has shown a W_max: a segment for this many, 5 % a round trip.
 const PROBE: u32 = 20;
 /// Linux: at most one segment for two.
 const FASTEST: u32 = 2;
@@ -39,7 +39,7 @@ pub(in crate::tcp) struct Bictcp {
     /// The beginning of this congestion avoidance stage, if it has begun.
     epoch_start: Option<u32>,
     ack_cnt: u32,
-    /// What Reno's window would be.
+    /// The window that Reno would have.
     tcp_cwnd: u32,
     /// Jiffies a second.
     hz: u32,

@@ -135,7 +135,7 @@ impl Curve {
         Curve { epoch: Time::NEVER, w_max: 0.0, k: 0.0, w_est: 0.0, cwnd_prior: 0.0, probing: true, probe }
     }
 
-    /// Congestion avoidance: the window after an ACK of so many segments.
+    /// Congestion avoidance: the window after an ACK of `acked` segments.
     #[inline(always)]
     pub fn increase(&mut self, cwnd: f64, acked: f64, now: Time, srtt: f64) -> f64 {
         if self.epoch == Time::NEVER {

@@ -16,7 +16,7 @@ use crate::tcp::{Config, Windows};
 const SHIFT_G: u32 = 4;
 /// Linux `DCTCP_MAX_ALPHA`: alpha is 1.
 const MAX_ALPHA: u32 = 1024;
-/// RFC 8257 §3.3: reductions leave at least so many segments (Linux).
+/// RFC 8257 §3.3: the fewest segments that a reduction leaves (Linux).
 const MIN_CWND: f64 = 2.0;
 
 /// The fraction of segments marked, and what it is made of.

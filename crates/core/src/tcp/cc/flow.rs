@@ -1,4 +1,4 @@
-//! What a congestion control that models its path sees of the connection, and sets.
+//! The connection as a rate-based congestion control sees it, and what the congestion control sets.
 
 use crate::tcp::pacing::send_quantum;
 use crate::tcp::rate::Loss;
@@ -10,18 +10,18 @@ pub(super) const BW_UNIT: u64 = 1 << BW_SCALE;
 /// Linux `TCP_INIT_CWND`: the window while no RTT is known.
 pub(super) const INIT_CWND: u32 = 10;
 
-/// What the sender is repairing.
+/// The recovery that the sender is in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(in crate::tcp) enum Repair {
     /// Nothing (reducing after an ECN echo counts as this).
     None,
-    /// What SACK blocks showed to be lost.
+    /// Recovery of losses that SACK blocks showed.
     Recovery,
-    /// Everything, after a timeout.
+    /// Recovery from a timeout.
     Loss,
 }
 
-/// What happened to the connection of a rate-based algorithm, apart from the ACK that `cong_control` sees.
+/// An event of a rate-based algorithm's connection, other than the ACKs that `cong_control` sees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::tcp) enum FlowEvent<'a> {
     /// A window-driven algorithm would reduce its window now (Linux calls `ssthresh`): because of losses, or (`ece`) of the first

@@ -25,7 +25,7 @@ const L: f64 = 8.0;
 /// No sample yet.
 const INFINITY: u32 = u32::MAX;
 
-/// What it remembers. Times in µs.
+/// HyStart++'s state. Times are in µs.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::tcp) struct HyStartPlus {
     last_round_min_rtt: u32,
@@ -101,7 +101,7 @@ impl HyStartPlus {
         self.css_baseline_min_rtt.is_some() && self.css_rounds >= CSS_ROUNDS
     }
 
-    /// By how many segments an ACK of so many lets the window grow.
+    /// The segments by which an ACK of `acked` segments lets the window grow.
     fn growth(&self, acked: f64) -> f64 {
         let counted = acked.min(L);
         if self.css_baseline_min_rtt.is_some() { counted / CSS_GROWTH_DIVISOR } else { counted }

@@ -26,7 +26,7 @@ const BASE_HISTORY: usize = 10;
 const CURRENT_FILTER: usize = 4;
 const MINUTE: u64 = 60_000_000_000;
 
-/// What it remembers of delays, in µs.
+/// LEDBAT's state. Delays are in µs.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::tcp) struct Ledbat {
     base_delays: [u32; BASE_HISTORY],
@@ -43,7 +43,7 @@ impl Ledbat {
         Ledbat { base_delays: [u32::MAX; BASE_HISTORY], current_delays: [u32::MAX; CURRENT_FILTER], minute: 0, next: 0 }
     }
 
-    /// An ACK of so many segments, `cwnd` before it: the window after it (RFC 6817 §2.4.2).
+    /// The window after an ACK of `acked` segments; `cwnd` was the window before it (RFC 6817 §2.4.2).
     #[inline(never)]
     fn increase(&mut self, cwnd: f64, acked: f64, clock: &AckSample) -> f64 {
         self.update_base_delay(clock);

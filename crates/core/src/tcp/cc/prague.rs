@@ -29,7 +29,7 @@ const ONE_CWND: u64 = 1 << CWND_BITS;
 const MIN_CWND: u64 = 2 * ONE_CWND;
 /// In µs: shorter RTTs are scaled to this one …
 const RTT_TARGET: u64 = 25_000;
-/// … after so many rounds beyond slow start.
+/// … after this many rounds beyond slow start.
 const RTT_TRANSITION: u32 = 500;
 
 /// Times in µs, counts in segments.
@@ -42,7 +42,7 @@ pub(in crate::tcp) struct Prague {
     upscaled_alpha: u64,
     alpha_stamp: u64,
     cwr_stamp: u64,
-    /// The next reduction is not due before so many are delivered.
+    /// The next reduction is not due before this many segments are delivered.
     cwr_end: u32,
     /// A mark has shown that there is an AQM.
     saw_ce: bool,
@@ -50,9 +50,9 @@ pub(in crate::tcp) struct Prague {
     in_loss: bool,
     /// Rounds beyond slow start.
     round: u32,
-    /// The round ends when so many are delivered.
+    /// The round ends when this many segments are delivered.
     round_end: u32,
-    /// Of this average's time: delivered, and marked.
+    /// Segments delivered since alpha was last updated, and the marked ones among them.
     delivered: u32,
     marked: u32,
     /// Window and threshold before the last loss.

@@ -10,18 +10,18 @@ use super::{AckSample, Congestion, CongestionControl, Cwnd, Ops, Reduction, reno
 use crate::tcp::Config;
 use crate::units::{Span, Time};
 
-/// Linux: segments in the queue, at least so many …
+/// The fewest segments to keep in the queue (Linux `alpha`).
 const ALPHA: u64 = 2;
-/// … and at most so many.
+/// The most segments to keep in the queue (Linux `beta`).
 const BETA: u64 = 4;
-/// Linux: more than so many end slow start.
+/// More segments than this in the queue end slow start (Linux `gamma`).
 const GAMMA: u64 = 1;
 /// Linux: a round trip with so few samples may have delayed ACKs only.
 const FEW_SAMPLES: u32 = 2;
 /// Linux: the smallest window.
 const MIN_CWND: u32 = 2;
 
-/// What it remembers. RTTs in µs.
+/// Vegas's state. RTTs are in µs.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::tcp) struct Vegas {
     base_rtt: u32,

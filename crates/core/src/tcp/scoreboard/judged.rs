@@ -1,4 +1,4 @@
-//! What the scoreboard does for RACK and TLP (RFC 8985): losses by time of transmission.
+//! The scoreboard's part in RACK and TLP (RFC 8985): losses by time of transmission.
 //!
 //! Originals left in the order of their numbers, so that all that are lost stand before all that are not: a pointer
 //! passes each once. Retransmissions stand in a queue of their own, in the order in which they left.
@@ -10,12 +10,12 @@ use crate::tcp::sent::TxTimes;
 use crate::units::Span;
 use core::ops::Range;
 
-/// What was found lost.
+/// The losses that RACK detected.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(in crate::tcp) struct Found {
     /// Segments newly lost, retransmissions too.
     pub lost: u32,
-    /// Of those, retransmissions.
+    /// The lost retransmissions among them.
     pub again: u32,
     /// How long the last of those may still come that are behind; zero if there is none.
     pub wait: Span,
@@ -79,7 +79,7 @@ impl Scoreboard {
         true
     }
 
-    /// The same of retransmissions.
+    /// RFC 8985 §6.2 step 5 for retransmissions.
     fn detect_lost_retrans(
         &mut self,
         snd_una: u32,

@@ -1,4 +1,5 @@
-//! The sender whose host bounds what it takes of the application, and what of it may wait below: `tcp_wmem` and TCP small queues.
+//! The host's bounds on a sender: on the data that it takes from the application (`tcp_wmem`), and on the segments that wait below it
+//! (TCP small queues).
 
 use super::Sender;
 use super::tcp_sock::TcpSock;
@@ -24,13 +25,13 @@ impl Bounds {
         })
     }
 
-    /// When a sender looks again that waits for room in its host.
+    /// When a sender that waits for room in its host tries again.
     #[inline]
     pub fn wake(&self) -> Time {
         self.small_queue.as_ref().map_or(Time::NEVER, SmallQueue::wake)
     }
 
-    /// It does.
+    /// The sender tries again.
     pub fn woken(&mut self) {
         if let Some(queue) = &mut self.small_queue {
             queue.woken();
@@ -68,7 +69,7 @@ impl TcpSock {
         }
     }
 
-    /// What is in the send buffer.
+    /// The contents of the send buffer.
     fn queued(&self) -> Queued {
         let burst = self
             .rate_based
@@ -77,7 +78,7 @@ impl TcpSock {
         Queued { segments: self.stream.end - self.snd_una, sacked: self.board.sacked, burst }
     }
 
-    /// What leaves as soon as it is written; of who paces, nothing.
+    /// Segments that could be sent as soon as they are written; always 0 for a sender that paces.
     fn room(&self) -> u32 {
         if self.rate_based.is_some() {
             return 0;

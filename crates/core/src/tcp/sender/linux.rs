@@ -1,8 +1,8 @@
-//! The sender off the clean path as today's Linux has it: RACK finds what is lost, and what proves to be in vain is undone.
+//! The loss recovery of today's Linux: RACK finds losses, and a reduction that proves spurious is undone.
 //!
 //! Facts: `tcp_ack`, `tcp_fastretrans_alert`, `tcp_process_loss` and `tcp_enter_loss` of Linux 7.3's tcp_input.c.
 //!
-//! Deviations: an ACK older than another is taken as a repetition of it; a receiver never takes back what it SACKed.
+//! Deviations: an ACK that arrives after a newer one is treated as a duplicate of that; a receiver never reneges on a SACK.
 
 use super::rate_based::{self, Report};
 use super::tcp_sock::{Due, Rexmit, TcpSock};
@@ -105,8 +105,8 @@ impl LinuxRecovery {
         Acked { payload, rtt }
     }
 
-    /// The same of the commonest ACK of a repair: it SACKs segments above all SACKed before, which left once, and says nothing
-    /// else.
+    /// A short cut for the most common ACK of a recovery: it SACKs segments above all that are SACKed, none of which was
+    /// retransmitted, and reports nothing else. `None` if this ACK is another; then nothing has changed.
     #[inline(always)]
     pub(super) fn on_sacked_above(
         &mut self,
@@ -155,7 +155,7 @@ impl LinuxRecovery {
         Some(Acked { payload: 0, rtt: Some(rtt) })
     }
 
-    /// Scoreboard and numbers.
+    /// Updates scoreboard and sequence numbers (Linux `tcp_clean_rtx_queue`, `tcp_sacktag_write_queue`).
     fn clean_rtx_queue(
         &mut self,
         tcp: &mut TcpSock,
@@ -212,8 +212,8 @@ impl LinuxRecovery {
         (payload, sacktag, result)
     }
 
-    /// RFC 2883: the first block reports a duplicate if it lies below the ACK or inside the second. Says how many segments,
-    /// and whether that is the probe.
+    /// RFC 2883: the first block reports duplicates if it lies below the ACK or inside the second. Returns the number of
+    /// segments reported, and whether they are the loss probe.
     fn check_dsack(&mut self, tcp: &mut TcpSock, ack: &Ack, blocks: &[Block]) -> (u32, bool) {
         let Some(&first) = blocks.first() else { return (0, false) };
         let inside = blocks.get(1).is_some_and(|second| second.start <= first.start && first.end <= second.end);
@@ -236,7 +236,7 @@ impl LinuxRecovery {
         (segments, probe)
     }
 
-    /// Reordering.
+    /// Notes reordering (Linux `tcp_check_sack_reordering`).
     fn check_sack_reordering(&mut self, tcp: &mut TcpSock, sacktag: &SacktagState) {
         if let Some(late) = sacktag.reord
             && (tcp.state != State::Loss || self.undo.has_marker())
@@ -299,7 +299,7 @@ impl LinuxRecovery {
         tcp.rexmit = Rexmit::Lost;
     }
 
-    /// The same of a connection that repairs nothing.
+    /// The steps of `tcp_fastretrans_alert` in states Open and CWR.
     fn fastretrans_alert_open(&mut self, tcp: &mut TcpSock, now: Time, result: &mut AckResult) {
         if tcp.state == State::Open && self.undo.all_retrans_dsacked() {
             self.rack.on_spurious_recovery();
@@ -313,7 +313,7 @@ impl LinuxRecovery {
         tcp.rexmit = Rexmit::Lost;
     }
 
-    /// A reduction ends when all is acknowledged that was sent before it; one by ECN when more is.
+    /// A reduction ends when all data sent before it is acknowledged; one by ECN when more is.
     fn check_exit(&mut self, tcp: &mut TcpSock, now: Time, result: &AckResult) {
         match tcp.state {
             State::Open if tcp.board.is_whole() => self.undo.clear_retrans_stamp(),
@@ -345,7 +345,7 @@ impl LinuxRecovery {
         tcp.board.fit(tcp.snd_nxt - tcp.snd_una);
     }
 
-    /// Linux `tcp_try_undo_partial`. Whether nothing else is to be done for now.
+    /// Linux `tcp_try_undo_partial`. Returns whether nothing else is to be done for this ACK.
     fn try_undo_partial(&mut self, tcp: &mut TcpSock, now: Time, result: &AckResult) -> bool {
         if !self.undo.packet_delayed(result.rcv_tsecr) {
             return false;
@@ -364,7 +364,7 @@ impl LinuxRecovery {
         self.undo.all_retrans_dsacked() || self.undo.packet_delayed(result.rcv_tsecr)
     }
 
-    /// Linux `tcp_undo_cwnd_reduction`; `unmark`: what is lost is not.
+    /// Linux `tcp_undo_cwnd_reduction`; `unmark`: lost segments are no longer taken for lost.
     fn undo_cwnd_reduction(&mut self, tcp: &mut TcpSock, now: Time, unmark: bool) {
         if unmark {
             tcp.board.none_lost(tcp.snd_una, tcp.snd_nxt);
@@ -379,7 +379,7 @@ impl LinuxRecovery {
         self.rack.advanced = true;
     }
 
-    /// Linux `tcp_try_to_open`: what ECN asks of a connection that repairs nothing.
+    /// Linux `tcp_try_to_open`: outside a recovery an ECN echo begins a reduction.
     fn try_to_open(&mut self, tcp: &mut TcpSock, now: Time, result: &AckResult) {
         self.retrans_stamp_cleanup(tcp);
         if result.ece && tcp.state == State::Open {
@@ -429,14 +429,14 @@ impl LinuxRecovery {
         tcp.state = State::Open;
     }
 
-    /// Nothing that was sent again is outstanding: the next repair has a stamp of its own.
+    /// Clears `retrans_stamp` when no retransmission is outstanding (Linux `tcp_retrans_stamp_cleanup`).
     fn retrans_stamp_cleanup(&mut self, tcp: &mut TcpSock) {
         if tcp.board.retx == 0 && (tcp.snd_una == tcp.snd_nxt || !tcp.board.is_repeated(tcp.snd_una)) {
             self.undo.clear_retrans_stamp();
         }
     }
 
-    /// RFC 8985 §6.2 step 5, if something arrived since.
+    /// RFC 8985 §6.2 step 5: looks for losses, if something arrived since the last time.
     fn identify_packet_loss(&mut self, tcp: &mut TcpSock, now: Time, found: &mut Found) {
         if tcp.snd_una == tcp.snd_nxt || !core::mem::take(&mut self.rack.advanced) {
             return;
@@ -486,7 +486,7 @@ impl LinuxRecovery {
         tcp.ecn.announce_reduction();
     }
 
-    /// The window after an ACK.
+    /// The window after an ACK (Linux `tcp_cong_control`).
     #[inline(always)]
     fn cong_control(
         &mut self,
@@ -521,7 +521,7 @@ impl LinuxRecovery {
         }
     }
 
-    /// Linux `tcp_enter_loss`: what left longer than an RTT ago is lost, and one segment more than is in flight may be.
+    /// Linux `tcp_enter_loss`: segments sent longer than an RTT ago are lost, and one more segment than is in flight may be sent.
     pub(super) fn enter_loss(&mut self, tcp: &mut TcpSock, now: Time) {
         if tcp.snd_una == tcp.snd_nxt {
             tcp.timer.deadline = Time::NEVER;
@@ -557,7 +557,7 @@ impl LinuxRecovery {
         tcp.timer.arm(Timer::Rto, now, now + tcp.rto.timeout());
     }
 
-    /// The next segment, whatever the pace.
+    /// The next segment to send, retransmissions first.
     pub(super) fn next_segment(&mut self, tcp: &mut TcpSock, now: Time) -> Option<Transmit> {
         if matches!(tcp.state, State::Recovery | State::Loss)
             && let Some(seq) = tcp.next_retransmit()
@@ -574,7 +574,7 @@ impl LinuxRecovery {
         }
     }
 
-    /// The same, where there is no new data: what is lost is repaired, unless some had left.
+    /// Without new data for F-RTO to send, lost segments are retransmitted, unless new data had been sent already.
     pub(super) fn settle_new(&mut self, tcp: &mut TcpSock) {
         if tcp.rexmit == Rexmit::New && !tcp.has_new_data() {
             self.end_frto_unsent(tcp);
@@ -582,7 +582,8 @@ impl LinuxRecovery {
         }
     }
 
-    /// Linux `tcp_tsq_write`: pace or host let a sender go on, and it repairs what is lost, whatever the last ACK said of that.
+    /// Linux `tcp_tsq_write`: pacing or the host lets the sender continue, and it retransmits lost segments whatever the last ACK
+    /// allowed.
     pub(super) fn tsq_write(&mut self, tcp: &mut TcpSock) {
         self.end_frto_unsent(tcp);
         if matches!(tcp.rexmit, Rexmit::None | Rexmit::New) {

@@ -13,12 +13,12 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// What a rate-based congestion control needs beside a window: samples of the delivery rate, and a pacer that obeys it.
+/// The parts that a rate-based congestion control needs in addition: samples of the delivery rate, and a pacer.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RateBased {
     sampler: RateSampler,
     pacer: Pacer,
-    /// Segments found lost since the congestion control was last told.
+    /// Segments found lost since the congestion control last ran.
     losses: Vec<Loss>,
     /// Segments that the congestion control wants in a burst.
     send_quantum: u32,
@@ -30,10 +30,10 @@ pub(super) struct RateBased {
     hz: u32,
 }
 
-/// What an ACK did.
+/// The effects of an ACK, in segments.
 pub(super) struct Report {
     pub delivered: u32,
-    /// Of these, marked.
+    /// The part of them that was marked.
     pub marked: u32,
     /// Acknowledged cumulatively.
     pub newly: u32,
@@ -87,13 +87,13 @@ impl RateBased {
         })
     }
 
-    /// When something that waits for its turn may leave.
+    /// When the pacer lets a segment leave that it holds; [`Time::NEVER`] if it holds none.
     #[inline]
     pub fn wake(&self) -> Time {
         self.pacer.wake()
     }
 
-    /// What waited has been told so.
+    /// The sender is awake.
     pub fn woken(&mut self) {
         self.pacer.woken();
     }
@@ -107,7 +107,7 @@ impl RateBased {
         self.pacer.burst(self.sampler.min_rtt())
     }
 
-    /// How long nothing may leave.
+    /// How long the pacer lets nothing leave.
     pub fn ahead(&self, now: Time) -> Span {
         self.pacer.ahead(now)
     }
@@ -195,7 +195,7 @@ impl TcpSock {
         self.follow_sample(now, &RateSample { losses: newly_lost, prior_in_flight, ack_delayed, ..sample });
     }
 
-    /// The same of an ACK that says nothing but that these segments were delivered, by a block; none was repeated.
+    /// The window and the pace after an ACK that only reports by a block that these segments were delivered; none was retransmitted.
     #[inline(always)]
     pub(super) fn cong_control_of_run(&mut self, now: Time, run: Range<u32>, losses: u32, prior_in_flight: u32) {
         let Some(rate_based) = &mut self.rate_based else { return };
@@ -244,8 +244,8 @@ impl TcpSock {
         }
     }
 
-    /// As [`Sender::take_full`]: what leaves now at its pace, where it is new, full, and nothing has to be told with it; of how
-    /// many segments a burst is.
+    /// Sends new full segments at their pace, if nothing else is to be sent or announced with them (see `Sender::take_full`). Returns
+    /// the segments of a burst; `None` if segments must be polled one by one.
     #[inline(never)]
     pub(super) fn take_paced(&mut self, now: Time) -> Option<u32> {
         let news = self.due != Due::Nothing || self.ecn.queue_cwr || self.stream.has_shorts();
@@ -265,7 +265,7 @@ impl TcpSock {
         self.take_bursts(now, repairing)
     }
 
-    /// The same where the window has room and no burst is on its way.
+    /// As `take_paced`, once the window has room and the pacer holds nothing.
     #[inline(never)]
     fn take_bursts(&mut self, now: Time, repairing: bool) -> Option<u32> {
         let (start, window) = (self.snd_nxt, self.control.window());
@@ -313,7 +313,7 @@ impl TcpSock {
         Some(burst)
     }
 
-    /// So many new segments leave, all full, behind others.
+    /// Sends `count` new full segments; others are outstanding.
     pub(super) fn send_full(&mut self, now: Time, count: u32, in_flight: u32) {
         let run = self.snd_nxt..self.snd_nxt + count;
         if !self.board.is_clean() {
@@ -330,7 +330,7 @@ impl TcpSock {
         self.arm_after_send(now, false);
     }
 
-    /// Linux `tcp_tso_should_defer`: less than a burst waits for an ACK that is due.
+    /// Linux `tcp_tso_should_defer`: whether less than a burst waits for an ACK that is due soon.
     pub(super) fn tso_should_defer(&mut self, now: Time, limit: u32) -> bool {
         let Some(rate_based) = self.rate_based.as_mut().filter(|_| self.timer.is_linux()) else { return false };
         let Some(lsndtime) = rate_based.pacer.is_short(now, limit, rate_based.sampler.min_rtt()) else { return false };
@@ -342,7 +342,7 @@ impl TcpSock {
         waits
     }
 
-    /// A segment leaves in its turn.
+    /// A paced segment is sent.
     pub(super) fn on_paced_send(&mut self, now: Time, segment: &Transmit) {
         self.rate_skb_sent(now, segment);
         if let Some(rate_based) = &mut self.rate_based {
@@ -351,7 +351,7 @@ impl TcpSock {
         self.arm_departed(now, segment.seq, segment.retransmit);
     }
 
-    /// A segment leaves that waits for no turn: a timeout's or a probe's.
+    /// A segment is sent that is not paced: the retransmission of a timeout, or a probe.
     pub(super) fn on_unpaced_send(&mut self, now: Time, segment: &Transmit) {
         self.rate_skb_sent(self.stamped_at(now, segment), segment);
         if let Some(rate_based) = &mut self.rate_based {
@@ -366,7 +366,7 @@ impl TcpSock {
         }
     }
 
-    /// What is repeated without waiting for its turn is stamped with it nevertheless (Linux `tcp_wstamp_ns`).
+    /// The time of the next paced departure, with which a retransmission that does not wait for it is stamped (Linux `tcp_wstamp_ns`).
     pub(super) fn turn(&self, now: Time) -> Time {
         self.rate_based.as_ref().map_or(now, |rate_based| now + rate_based.ahead(now))
     }

@@ -1,7 +1,7 @@
-//! The sender off the clean path as it was before RACK: RFC 6675 finds what is lost, by three SACKed segments above.
+//! The loss recovery of RFC 6675: a segment is lost when three above it are SACKed. Linux used it before RACK.
 //!
-//! Deviations: a lost retransmission is seen when newer data is SACKed, as Linux saw it then; a timeout that the timestamps
-//! show to be spurious is undone, where Linux's RTO is asked for.
+//! Deviations: a lost retransmission is detected when newer data is SACKed, as Linux did then; with Linux's RTO, a timeout that
+//! timestamps show to be spurious is undone.
 
 use super::rate_based::{self, Report};
 use super::tcp_sock::TcpSock;
@@ -13,7 +13,7 @@ use crate::tcp::{Ack, Acked, Block, Config, Transmit};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 
-/// The sender's window before a timeout.
+/// The congestion control before a timeout.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct BeforeTimeout {
     control: Control,
@@ -93,7 +93,7 @@ impl Rfc6675 {
         Some(rtt)
     }
 
-    /// Ends and begins reductions; `echo` asks for one. The flight size is the one that the ACK met.
+    /// Ends and begins reductions; `echo`: the ACK carries an ECN echo. The flight size is the one before the ACK.
     fn move_state(&mut self, tcp: &mut TcpSock, now: Time, echo: bool, newly: u32) {
         if matches!(tcp.state, State::Cwr | State::Recovery) && tcp.snd_una >= tcp.high_seq {
             tcp.control.end_reduction();
@@ -174,7 +174,7 @@ impl Rfc6675 {
         tcp.timer.deadline = now + tcp.rto.timeout();
     }
 
-    /// The next segment, whatever the pace.
+    /// The next segment to send, retransmissions first.
     pub(super) fn next_segment(&mut self, tcp: &mut TcpSock, now: Time) -> Option<Transmit> {
         // RFC 6675 §4 NextSeg, rules 1 to 4 in turn.
         if matches!(tcp.state, State::Recovery | State::Loss)

@@ -28,7 +28,7 @@ pub(super) enum Due {
     Probe,
 }
 
-/// What may be retransmitted now, as the last ACK or timer left it (Linux's `REXMIT_NONE`, `REXMIT_LOST`, `REXMIT_NEW`).
+/// The retransmissions that the last ACK or timer allows (Linux's `REXMIT_NONE`, `REXMIT_LOST`, `REXMIT_NEW`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rexmit {
     /// Nothing.
@@ -138,12 +138,12 @@ impl TcpSock {
         self.board.pipe(self.snd_una, self.snd_nxt)
     }
 
-    /// Whether the clean path may be taken where nothing is amiss.
+    /// Whether the clean path may be taken at all: neither a rate-based congestion control nor the host's bounds forbid it.
     pub(super) fn is_plain(&self) -> bool {
         self.rate_based.is_none() && self.bounds.is_none()
     }
 
-    /// The RTT of what arrived.
+    /// Takes the RTT sample of an ACK (Linux `tcp_ack_update_rtt`), and returns it.
     pub(super) fn ack_update_rtt(&mut self, now: Time, ack: &Ack, newly: u32, sacktag: &SacktagState) -> Option<Span> {
         let by_stamp = || self.rtt_by_stamp(now, ack, newly).map(|rtt| (rtt, rtt));
         let (rtt, newest) = sacktag.rtts().or_else(by_stamp)?;
@@ -151,12 +151,12 @@ impl TcpSock {
         Some(rtt)
     }
 
-    /// The RTT that the timestamp of an ACK shows, if it advances.
+    /// The RTT that the timestamp echo of an ACK shows, if the ACK acknowledges new data.
     pub(super) fn rtt_by_stamp(&self, now: Time, ack: &Ack, newly: u32) -> Option<Span> {
         if self.timestamps && newly > 0 { since_ms(now, ack.ts_first) } else { None }
     }
 
-    /// An RTT for the timer, and one that a minimum is kept of.
+    /// Feeds the estimator of the timeout with `rtt`, and the minimum with `newest`.
     #[inline(always)]
     pub(super) fn rtt_estimator(&mut self, rtt: Span, newest: Span) {
         self.min_rtt_us = self.min_rtt_us.min((newest.0 / 1000).max(1) as u32);
@@ -192,22 +192,22 @@ impl TcpSock {
         Span::from_micros(u64::from(self.min_rtt_us))
     }
 
-    /// Whether there is anything that pace or host could hold back: only then do they let the sender go on later.
+    /// Whether there is anything to send that pacing or the host could hold back. Only then does the sender ask to be woken.
     pub(super) fn has_pending(&self) -> bool {
         !self.timer.is_linux() || self.snd_nxt < self.stream.end || matches!(self.rexmit, Rexmit::First | Rexmit::Lost)
     }
 
-    /// What is to be sent again next, while losses are repaired.
+    /// The segment to retransmit next during a recovery.
     pub(super) fn next_retransmit(&mut self) -> Option<u32> {
         match self.rexmit {
             Rexmit::First => Some(self.snd_una),
-            // Linux: and no more of them on their way than are lost.
+            // Linux: never more retransmissions in flight than losses.
             Rexmit::Lost if self.board.retx < self.board.lost => self.board.next_lost(self.snd_una),
             _ => None,
         }
     }
 
-    /// All that the window allows leaves now, packet by packet.
+    /// Sends as many new segments as the window allows, packet by packet.
     #[inline(always)]
     pub(super) fn take_window(&mut self, now: Time) {
         let (start, window) = (self.snd_nxt, self.snd_una.saturating_add(self.control.window()));
@@ -220,7 +220,7 @@ impl TcpSock {
         }
     }
 
-    /// The same in bursts; of how many one is.
+    /// Sends as many new segments as the window allows, in bursts. Returns the segments of a burst.
     #[inline(never)]
     pub(super) fn take_burst(&mut self, now: Time) -> u32 {
         let start = self.snd_nxt;
@@ -243,7 +243,7 @@ impl TcpSock {
         self.bursts.take_one(limit, self.stream.end - self.snd_nxt, &window)
     }
 
-    /// What bursts depend on.
+    /// The state that decides on bursts.
     pub(super) fn window(&self, now: Time) -> bursts::Window {
         bursts::Window {
             now,
@@ -258,7 +258,7 @@ impl TcpSock {
         }
     }
 
-    /// What the congestion control learns of this ACK.
+    /// The sample of this ACK for the congestion control.
     #[inline]
     pub(super) fn ack_sample(&self, now: Time, ack: &Ack) -> AckSample {
         let rtt_us = (micros(now).wrapping_sub(ack.ts_last) as i32).max(1) as u32;
@@ -295,7 +295,7 @@ impl TcpSock {
         Transmit { seq, payload, retransmit: false, syn: false, ect, cwr, push }
     }
 
-    /// Nothing is outstanding: the timer starts, and an idle window may have to shrink.
+    /// Prepares to send with nothing outstanding: starts the timer, and reduces the window after idle time.
     #[inline(never)]
     pub(super) fn start_flight(&mut self, now: Time) {
         let rto = self.rto.timeout();
@@ -310,7 +310,7 @@ impl TcpSock {
         self.snd_nxt < self.stream.end && self.snd_nxt < self.wnd_end
     }
 
-    /// New data, of which there is some, where the window has room; but it may wait to become a burst.
+    /// Sends new data, of which there is some and for which the window has room; `None` if it waits for a longer burst.
     pub(super) fn send_new_data(&mut self, now: Time) -> Option<Transmit> {
         if self.bursts.is_on() && matches!(self.state, State::Open | State::Cwr) {
             let room = self.control.window() - self.inflight();

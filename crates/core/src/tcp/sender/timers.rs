@@ -9,12 +9,12 @@ use crate::tcp::{Config, Recovery};
 use crate::units::{Span, Time};
 use crate::wheel::Wheel;
 
-/// What happens when the timer expires.
+/// The reason for which the timer runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Timer {
-    /// RFC 6298.
+    /// The retransmission timeout (RFC 6298).
     Rto,
-    /// RFC 8985 §7.2.
+    /// The loss probe (RFC 8985 §7.2).
     Probe,
     /// RFC 8985 §6.2 step 5: a segment that has not come by the end of the window of tolerance is lost.
     Reorder,
@@ -126,12 +126,12 @@ impl TcpSock {
         self.rto.back_off();
     }
 
-    /// RACK waits for what is behind.
+    /// RACK waits for segments that may only be reordered.
     pub(super) fn arm_reo_timer(&mut self, now: Time, wait: Span) {
         self.timer.arm(Timer::Reorder, now, now + wait + TIMEOUT_MIN);
     }
 
-    /// A segment has left; repeated or new.
+    /// A segment has been sent, for the first time or again.
     pub(super) fn arm_departed(&mut self, now: Time, seq: u32, retransmit: bool) {
         let first = seq == self.snd_una;
         if !retransmit {

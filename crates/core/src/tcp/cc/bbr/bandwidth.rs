@@ -1,4 +1,4 @@
-//! What the samples say: the bandwidth, the rate of a policer, and how much ACKs come in bunches.
+//! The model's estimates from rate samples: the bandwidth, the rate of a policer, and the aggregation of ACKs.
 
 use super::{BITS, BW_RTTS, Bbr, Mode, UNIT};
 use crate::tcp::cc::flow::{BW_UNIT, Flow};
@@ -12,7 +12,7 @@ const LT_LOSS_THRESH: u64 = 50;
 const LT_BW_RATIO: u64 = UNIT / 8;
 /// `bbr_lt_bw_diff`: … or within 4 kbit/s.
 const LT_BW_DIFF: u64 = 4000 / 8;
-/// `bbr_lt_bw_max_rtts`: for so many round trips the policer's rate is believed.
+/// `bbr_lt_bw_max_rtts`: the round trips for which a policer's rate is believed.
 const LT_BW_MAX_RTTS: u32 = 48;
 /// `bbr_extra_acked_win_rtts`: the maximum is of this many to twice as many round trips.
 const EXTRA_ACKED_WIN_RTTS: u32 = 5;

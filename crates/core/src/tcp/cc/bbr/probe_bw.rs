@@ -9,7 +9,7 @@ use crate::tcp::rate::RateSample;
 pub(super) const CYCLE_LEN: usize = 8;
 /// `bbr_pacing_gain`.
 const PACING_GAIN: [u64; CYCLE_LEN] = [UNIT * 5 / 4, UNIT * 3 / 4, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT];
-/// `bbr_cycle_rand`: the first phase is any of so many, the slower one excepted.
+/// `bbr_cycle_rand`: the first phase is drawn from this many, all but the slower one.
 const CYCLE_RAND: u32 = 7;
 
 /// The cycle of gains.

@@ -6,7 +6,7 @@ use crate::tcp::rate::RateSample;
 
 /// `bbr_full_bw_thresh`: a bandwidth that still grows by a quarter a round trip may not be all.
 const FULL_BW_THRESH: u64 = UNIT * 5 / 4;
-/// `bbr_full_bw_cnt`: after so many round trips that do not, the pipe is full.
+/// `bbr_full_bw_cnt`: after this many round trips without such growth the pipe is full.
 const FULL_BW_CNT: u32 = 3;
 
 impl Bbr {

@@ -11,7 +11,7 @@ const BETA: (u64, u64) = (7, 10);
 /// §5.5.9 ExtraAckedFilterLen in round trips.
 const EXTRA_ACKED_FILTER_LEN: u32 = 10;
 
-/// Whether so many lost out of so many in flight are too many.
+/// Whether `lost` segments of `tx_in_flight` are too many.
 fn too_many(lost: u32, tx_in_flight: u32) -> bool {
     u64::from(lost) * LOSS_THRESH.1 > u64::from(tx_in_flight) * LOSS_THRESH.0
 }

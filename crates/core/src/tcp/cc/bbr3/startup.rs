@@ -8,13 +8,13 @@ use crate::tcp::rate::RateSample;
 
 /// §5.3.1.2: growth below a quarter …
 const FULL_BW_GROWTH: (u64, u64) = (5, 4);
-/// … in so many rounds: the pipe is full.
+/// … in this many rounds means that the pipe is full.
 const FULL_BW_COUNT: u32 = 3;
 /// §5.3.1.3 BBRStartupFullLossCnt: ranges of segments lost in a round.
 const STARTUP_FULL_LOSS_CNT: u32 = 6;
 /// Linux's BBRv3 `bbr_full_ecn_cnt`: rounds in a row that were half marked.
 const FULL_ECN_CNT: u32 = 2;
-/// §5.3.2: Drain lasts so many round trips at most.
+/// §5.3.2: the most round trips that Drain lasts.
 const DRAIN_ROUNDS: u32 = 3;
 
 impl Bbr3 {
