@@ -226,7 +226,8 @@ impl Plan {
         py.detach(|| {
             let mut scenario = self.scenario(index)?;
             if let Some(linux) = linux {
-                for link in Arc::make_mut(&mut scenario).hops.iter_mut().flat_map(|hop| [&mut hop.right, &mut hop.left]) {
+                for link in Arc::make_mut(&mut scenario).hops.iter_mut().flat_map(|hop| [&mut hop.right, &mut hop.left])
+                {
                     link.qdiscs_mut().for_each(|spec| *spec = spec.as_in(linux));
                 }
             }

@@ -150,11 +150,8 @@ pub(super) trait CongestionControl {
     /// The connection is established: the first window and pacing rate. `min_rtt` is the RTT of the handshake in µs.
     fn init(&mut self, _flow: &mut Flow, _min_rtt: Option<u64>) {}
 
-    /// Every ACK, with its rate sample and the losses that it showed: the flow with window and pacing rate set. The flow is
-    /// passed by value so that an implementation that is inlined keeps it in registers.
-    fn cong_control(&mut self, flow: Flow, _losses: &[Loss], _sample: RateSample) -> Flow {
-        flow
-    }
+    /// Every ACK, with its rate sample and the losses that it showed: sets window and pacing rate.
+    fn cong_control(&mut self, _flow: &mut Flow, _losses: &[Loss], _sample: &RateSample) {}
 
     /// Something other than an ACK happened to the connection.
     fn flow_event(&mut self, _flow: &mut Flow, _event: FlowEvent<'_>) {}
@@ -441,13 +438,9 @@ impl Control {
 
     /// See [`CongestionControl::cong_control`].
     #[inline(always)]
-    pub fn cong_control(&mut self, flow: Flow, losses: &[Loss], sample: RateSample) -> Flow {
-        // Copies: an algorithm that is not inlined here would otherwise force the flow of all others into memory.
-        let flow = dispatch!(&mut self.algorithm, one => {
-            Flow { ..one.cong_control(Flow { ..flow }, losses, RateSample { ..sample }) }
-        });
-        self.set_window(flow.cwnd);
-        flow
+    pub fn cong_control(&mut self, flow: &mut Flow, losses: &[Loss], sample: &RateSample) {
+        dispatch!(&mut self.algorithm, one => one.cong_control(flow, losses, sample));
+        self.cwnd.set_whole(flow.cwnd.max(1));
     }
 
     /// See [`CongestionControl::flow_event`].
@@ -471,4 +464,29 @@ impl Control {
 fn counts_whole_segments(config: &Config) -> bool {
     let fractions = matches!(config.cc, Cc::Fixed(_) | Cc::Ledbat) || config.hystart == HyStart::Plus;
     config.windows == Windows::Linux && !fractions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn each_algorithm_is_found_by_its_name_and_has_its_own_state() {
+        for &cc in Cc::ALL {
+            assert_eq!(Cc::from_name(cc.name()), Some(cc));
+            assert_eq!((cc.to_string(), cc.linux_name().is_some()), (cc.name().into(), cc.ops().in_linux));
+            let control = Control::new(&Config { cc, ecn: true, ..Config::default() });
+            assert_eq!(control.is_rate_based(), cc.is_rate_based(), "{cc}");
+        }
+        assert_eq!((Cc::from_name("fixed"), Cc::Fixed(25).to_string().as_str()), (None, "fixed 25"));
+    }
+
+    /// The kernel world asks for these by name.
+    #[test]
+    fn linux_has_reno_cubic_bbr_vegas_and_dctcp() {
+        let names: alloc::vec::Vec<_> = Cc::ALL.iter().filter_map(|cc| cc.linux_name()).collect();
+        assert_eq!(names, ["reno", "cubic", "bbr", "vegas", "dctcp"]);
+        assert_eq!(Cc::Linux("bic").linux_name(), Some("bic"));
+    }
 }

@@ -70,7 +70,6 @@ enum Mode {
 
 impl Mode {
     /// The state without what it knows.
-    #[inline]
     fn kind(self) -> Kind {
         match self {
             Mode::Startup => Kind::Startup,
@@ -167,7 +166,7 @@ pub(in crate::tcp) struct Bbr {
     rng: Rng,
 }
 
-/// The values from which gains, pacing rate and target follow. Most ACKs change none of them.
+/// The values from which gains, pacing rate and target follow within a state and a phase of it. Most ACKs change none of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Basis {
     bw: u64,
@@ -175,8 +174,6 @@ struct Basis {
     /// As the last ACK left it.
     pacing_rate: u64,
     extra_acked: u32,
-    mode: Kind,
-    cycle_idx: u8,
     full_bw_reached: bool,
     uses_long_term: bool,
 }
@@ -217,9 +214,8 @@ impl CongestionControl for Bbr {
 
     /// `bbr_main`.
     #[inline(always)]
-    fn cong_control(&mut self, mut flow: Flow, _: &[Loss], sample: RateSample) -> Flow {
-        self.on_ack(&mut flow, &sample);
-        flow
+    fn cong_control(&mut self, flow: &mut Flow, _: &[Loss], sample: &RateSample) {
+        self.on_ack(flow, sample);
     }
 
     fn flow_event(&mut self, flow: &mut Flow, event: FlowEvent<'_>) {
@@ -239,6 +235,8 @@ impl Bbr {
         let (from, to) = (self.mode.kind(), next.kind());
         debug_assert!(from.leads_to(to), "bug: BBR has no transition from {from:?} to {to:?}");
         self.mode = next;
+        // Each state has gains of its own.
+        self.basis = None;
     }
 
     /// `bbr_main`.
@@ -285,8 +283,6 @@ impl Bbr {
             min_rtt: self.min_rtt,
             pacing_rate: flow.pacing_rate,
             extra_acked: self.aggregation.extra_acked(),
-            mode: self.mode.kind(),
-            cycle_idx: if let Mode::ProbeBw(cycle) = &self.mode { cycle.idx } else { 0 },
             full_bw_reached: self.full_pipe.reached,
             uses_long_term: self.long_term.bw_in_use().is_some(),
         }

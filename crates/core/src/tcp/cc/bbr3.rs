@@ -72,7 +72,7 @@ const NONE: u32 = u32::MAX;
 ///                          Down and Cruise if the pipe was full, else Startup
 /// ```
 ///
-/// A loss that proves spurious returns to Startup, or to Refill, from wherever it led.
+/// A loss that proves spurious returns to Startup, or from Down, Cruise or Refill to Refill, if it had ended Startup or Up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Startup,
@@ -130,7 +130,7 @@ impl State {
             (from, State::ProbeRtt) => from != State::ProbeRtt,
             // §5.5.11.2: a loss proved spurious.
             (from, State::Startup) => from != State::Startup,
-            (from, State::Refill) => !matches!(from, State::Up | State::ProbeRtt),
+            (State::Refill, State::Refill) => true,
             _ => false,
         }
     }
@@ -339,10 +339,9 @@ impl CongestionControl for Bbr3 {
 
     /// §5.2.3 BBRUpdateOnACK, after §5.2.4 BBRUpdateOnLoss.
     #[inline(never)]
-    fn cong_control(&mut self, mut flow: Flow, losses: &[Loss], sample: RateSample) -> Flow {
-        losses.iter().for_each(|loss| self.on_loss(&flow, loss));
-        self.on_ack(&mut flow, &sample);
-        flow
+    fn cong_control(&mut self, flow: &mut Flow, losses: &[Loss], sample: &RateSample) {
+        losses.iter().for_each(|loss| self.on_loss(flow, loss));
+        self.on_ack(flow, sample);
     }
 
     fn flow_event(&mut self, flow: &mut Flow, event: FlowEvent<'_>) {

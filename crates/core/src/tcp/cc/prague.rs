@@ -206,9 +206,8 @@ impl CongestionControl for Prague {
     }
 
     #[inline(never)]
-    fn cong_control(&mut self, mut flow: Flow, _: &[Loss], sample: RateSample) -> Flow {
-        self.on_ack(&mut flow, &sample);
-        flow
+    fn cong_control(&mut self, flow: &mut Flow, _: &[Loss], sample: &RateSample) {
+        self.on_ack(flow, sample);
     }
 
     fn flow_event(&mut self, flow: &mut Flow, event: FlowEvent<'_>) {

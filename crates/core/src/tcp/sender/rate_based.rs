@@ -162,11 +162,11 @@ impl TcpSock {
 
     /// Shows the flow to the congestion control and applies what it sets.
     #[inline(always)]
-    fn with_flow(&mut self, now: Time, act: impl FnOnce(&mut Control, Flow, &[Loss]) -> Flow) {
+    fn with_flow(&mut self, now: Time, act: impl FnOnce(&mut Control, &mut Flow, &[Loss])) {
         // Taken out, so that the sender can be read meanwhile.
         let Some(mut rate_based) = self.rate_based.take() else { return };
-        let flow = self.flow(&rate_based, now);
-        let flow = act(&mut self.control, flow, &rate_based.losses);
+        let mut flow = self.flow(&rate_based, now);
+        act(&mut self.control, &mut flow, &rate_based.losses);
         if flow.limit_samples {
             rate_based.sampler.limit(flow.in_flight);
         }
@@ -177,10 +177,7 @@ impl TcpSock {
 
     /// Reports an event other than an ACK to a rate-based congestion control.
     pub(super) fn flow_event(&mut self, now: Time, event: FlowEvent<'_>) {
-        self.with_flow(now, |control, mut flow, _| {
-            control.flow_event(&mut flow, event);
-            flow
-        });
+        self.with_flow(now, |control, flow, _| control.flow_event(flow, event));
     }
 
     /// The window and the pace after an ACK.
@@ -205,16 +202,13 @@ impl TcpSock {
 
     #[inline(never)]
     fn follow_sample(&mut self, now: Time, sample: &RateSample) {
-        self.with_flow(now, |control, flow, losses| control.cong_control(flow, losses, *sample));
+        self.with_flow(now, |control, flow, losses| control.cong_control(flow, losses, sample));
         self.forget_losses();
     }
 
     /// A retransmission timeout took all in flight for lost; the window was `prior_cwnd`.
     pub(super) fn loss_event(&mut self, now: Time, prior_cwnd: u32) {
-        self.with_flow(now, |control, mut flow, losses| {
-            control.flow_event(&mut flow, FlowEvent::Loss { prior_cwnd, losses });
-            flow
-        });
+        self.with_flow(now, |control, flow, losses| control.flow_event(flow, FlowEvent::Loss { prior_cwnd, losses }));
         self.forget_losses();
     }
 

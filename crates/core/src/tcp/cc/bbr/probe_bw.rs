@@ -46,6 +46,8 @@ impl Bbr {
             && self.is_next_cycle_phase(cycle, flow, sample)
         {
             self.mode = Mode::ProbeBw(ProbeBw::after(cycle.idx, flow));
+            // Each phase has a gain of its own.
+            self.basis = None;
         }
     }
 

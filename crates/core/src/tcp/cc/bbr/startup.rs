@@ -26,10 +26,10 @@ impl Bbr {
 
     /// `bbr_check_drain`.
     pub(super) fn check_drain(&mut self, flow: &mut Flow) {
-        if self.mode == Mode::Startup && self.full_pipe.reached {
+        if self.full_pipe.reached && matches!(self.mode, Mode::Startup) {
             self.enter(Mode::Drain);
         }
-        if self.mode == Mode::Drain {
+        if let Mode::Drain = self.mode {
             let in_net = self.packets_in_net_at_edt(flow, flow.in_flight);
             if in_net <= self.inflight(flow, self.bw.get(), UNIT) {
                 self.enter_probe_bw(flow);

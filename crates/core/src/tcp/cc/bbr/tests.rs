@@ -252,3 +252,23 @@ fn the_gain_of_a_policer_that_was_none_goes_with_the_next_ack() {
     bbr.follow_basis(&mut flow);
     assert_eq!(bbr.pacing_gain, HIGH_GAIN);
 }
+
+#[test]
+fn the_state_machine_has_these_transitions_and_no_other() {
+    let all = [Kind::Startup, Kind::Drain, Kind::ProbeBw, Kind::ProbeRtt];
+    let next = |from: Kind| all.into_iter().filter(|&to| from.leads_to(to)).collect::<Vec<_>>();
+    assert_eq!(next(Kind::Startup), [Kind::Drain, Kind::ProbeRtt]);
+    assert_eq!(next(Kind::Drain), [Kind::ProbeBw, Kind::ProbeRtt]);
+    assert_eq!(next(Kind::ProbeBw), [Kind::ProbeBw, Kind::ProbeRtt]);
+    assert_eq!(next(Kind::ProbeRtt), [Kind::Startup, Kind::ProbeBw]);
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "no transition from Startup to ProbeBw")]
+fn a_transition_that_the_state_machine_does_not_have_is_a_bug() {
+    let mut path = bulk(AT_10_MBIT, 40, 1);
+    run_into(&mut path, Kind::Startup, 1000);
+    let flow = path.sender.flow_now(path.now).expect("it is rate-based");
+    bbr(&path).clone().enter_probe_bw(&flow);
+}

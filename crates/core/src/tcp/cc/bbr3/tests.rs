@@ -514,3 +514,18 @@ fn startup_ends_when_half_of_two_rounds_is_marked() {
     assert_eq!(lab.run_to_change(2000), (State::Startup, State::Drain));
     assert!(lab.bbr().full_pipe.count < 3 && lab.bbr().bounds.inflight_longterm != NONE);
 }
+
+/// §5.1.1, and the returns of §5.5.11.2 to Startup and to Refill.
+#[test]
+fn the_state_machine_has_these_transitions_and_no_other() {
+    use State::{Cruise, Down, Drain, ProbeRtt, Refill, Startup, Up};
+    let all = [Startup, Drain, Down, Cruise, Refill, Up, ProbeRtt];
+    let next = |from: State| all.into_iter().filter(|&to| from.leads_to(to)).collect::<Vec<_>>();
+    assert_eq!(next(Startup), [Drain, ProbeRtt]);
+    assert_eq!(next(Drain), [Startup, Down, ProbeRtt]);
+    assert_eq!(next(Down), [Startup, Cruise, Refill, ProbeRtt]);
+    assert_eq!(next(Cruise), [Startup, Refill, ProbeRtt]);
+    assert_eq!(next(Refill), [Startup, Refill, Up, ProbeRtt]);
+    assert_eq!(next(Up), [Startup, Down, ProbeRtt]);
+    assert_eq!(next(ProbeRtt), [Startup, Down]);
+}
