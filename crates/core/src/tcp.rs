@@ -5,6 +5,7 @@
 use core::ops::Range;
 
 use crate::packet::Ecn;
+use crate::tcp::cc::EcnUse;
 use crate::units::Span;
 
 mod bursts;
@@ -31,46 +32,10 @@ mod tlp;
 mod undo;
 mod window;
 
+pub use cc::Cc;
 pub use half_open::HalfOpen;
 pub use receiver::{Arrival, Receiver};
 pub use sender::Sender;
-
-/// Congestion control of a sender.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Cc {
-    /// NewReno (RFC 5681, 6582) with SACK-based recovery.
-    Reno,
-    /// CUBIC (RFC 9438).
-    Cubic,
-    /// BBR, version 1, as Linux has it by the name `bbr`.
-    Bbr,
-    /// BBR, version 3 (draft-ietf-ccwg-bbr).
-    Bbr3,
-    /// LEDBAT (RFC 6817): takes what others leave.
-    Ledbat,
-    /// Vegas, as Linux has it: keeps two to four segments in the queue.
-    Vegas,
-    /// DCTCP (RFC 8257): reduces by as much as it is marked.
-    Dctcp,
-    /// Prague: DCTCP for the Internet, with accurate ECN, for L4S queues (RFC 9331).
-    Prague,
-    /// A window of so many segments, never changed.
-    Fixed(u32),
-    /// One that Linux has by this name and we don't: only for a world where Linux's TCP sends.
-    Linux(&'static str),
-}
-
-impl Cc {
-    /// Whether it is nothing without ECN: then all that it sends is ECN-capable (RFC 8257 §3.5; Linux `TCP_CONG_NEEDS_ECN`).
-    pub const fn needs_ecn(self) -> bool {
-        matches!(self, Cc::Dctcp | Cc::Prague)
-    }
-
-    /// Whether it sets window and pace by what each ACK says, rather than by a window that losses reduce.
-    pub const fn is_modelled(self) -> bool {
-        matches!(self, Cc::Bbr | Cc::Bbr3 | Cc::Prague)
-    }
-}
 
 /// When a receiver acknowledges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -169,17 +134,17 @@ pub struct Config {
 impl Config {
     /// The code point of what is ECN-capable: ECT(1) is for those that answer an L4S queue (RFC 9331 §4.1).
     pub const fn ect(&self) -> Ecn {
-        match self.cc {
+        match self.cc.ops().ecn {
             _ if !self.ecn => Ecn::NotEct,
-            Cc::Prague => Ecn::Ect1,
-            _ => Ecn::Ect0,
+            EcnUse::L4s => Ecn::Ect1,
+            EcnUse::Dctcp | EcnUse::Optional => Ecn::Ect0,
         }
     }
 
     /// The ECN field of ACKs without data. Linux `tcp_ecn_send` leaves them ECN-capable where the congestion control needs ECN.
     /// Linux has no Prague; its ACKs are not ECN-capable here.
     pub fn ect_of_acks(&self) -> Ecn {
-        if self.ecn && self.cc == Cc::Dctcp { self.ect() } else { Ecn::NotEct }
+        if self.cc.ops().ecn == EcnUse::Dctcp { self.ect() } else { Ecn::NotEct }
     }
 
     /// The tuned window of a receiver, if it is tuned.

@@ -1,6 +1,5 @@
 //! The result of a run in any world, and the configuration of its meters, derived from the scenario in one place.
 
-use sojourn_core::tcp::Cc;
 use sojourn_model::records::PacketRecord;
 use sojourn_model::scenario::Scenario;
 use sojourn_model::workload::stream::{Transport, UDP_HEADERS};
@@ -64,17 +63,5 @@ pub fn flow_setup(scenario: &Scenario, entry: &Entry, state: bool) -> FlowSetup 
 
 /// The congestion control's name as in the scenario file; empty without TCP.
 fn cc_name(entry: &Entry) -> String {
-    match entry.tcp.cc {
-        _ if !entry.has_tcp() => String::new(),
-        Cc::Reno => "reno".into(),
-        Cc::Cubic => "cubic".into(),
-        Cc::Bbr => "bbr".into(),
-        Cc::Bbr3 => "bbr3".into(),
-        Cc::Ledbat => "ledbat".into(),
-        Cc::Vegas => "vegas".into(),
-        Cc::Dctcp => "dctcp".into(),
-        Cc::Prague => "prague".into(),
-        Cc::Fixed(window) => format!("fixed {window}"),
-        Cc::Linux(name) => name.into(),
-    }
+    if entry.has_tcp() { entry.tcp.cc.to_string() } else { String::new() }
 }

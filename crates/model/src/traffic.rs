@@ -18,8 +18,6 @@ use crate::workload::{Direction, Group};
 
 /// Congestion controls that are planned.
 const CC_LATER: &[&str] = &["bbr2"];
-/// Congestion controls that are built.
-const CC: &[&str] = &["reno", "cubic", "bbr", "bbr3", "ledbat", "vegas", "dctcp", "prague", "fixed"];
 /// Congestion controls that only a real kernel has.
 const CC_LINUX: &[&str] = &["bic", "htcp", "illinois", "westwood"];
 /// Largest IP length of a packet: with a hop's overhead (at most 1000) the length still fits 16 bits.
@@ -369,22 +367,20 @@ fn cc(field: &Field<'_>) -> Result<Cc, Error> {
     if let Some(name) = CC_LINUX.iter().find(|name| **name == text.trim()) {
         return Ok(Cc::Linux(name));
     }
+    if let Some(cc) = Cc::from_name(text.trim_ascii()) {
+        return Ok(cc);
+    }
     let mut words = text.split_ascii_whitespace();
     match (words.next().unwrap_or_default(), words.next(), words.next()) {
-        ("reno", None, _) => Ok(Cc::Reno),
-        ("cubic", None, _) => Ok(Cc::Cubic),
-        ("bbr", None, _) => Ok(Cc::Bbr),
-        ("bbr3", None, _) => Ok(Cc::Bbr3),
-        ("ledbat", None, _) => Ok(Cc::Ledbat),
-        ("vegas", None, _) => Ok(Cc::Vegas),
-        ("dctcp", None, _) => Ok(Cc::Dctcp),
-        ("prague", None, _) => Ok(Cc::Prague),
         ("fixed", Some(window), None) => match window.parse() {
             Ok(window) if (1..=1_000_000).contains(&window) => Ok(Cc::Fixed(window)),
             _ => Err(field.fault("expected \"fixed N\" with a window of 1 to 1000000 segments")),
         },
         (name, ..) if CC_LATER.contains(&name) => Err(field.fault(format!("{name} is not built yet")).not_built()),
-        (name, ..) => Err(field.unexpected().nearest(name, CC.iter().chain(CC_LINUX).copied())),
+        (name, ..) => {
+            let own = Cc::ALL.iter().map(|cc| cc.name());
+            Err(field.unexpected().nearest(name, own.chain(["fixed"]).chain(CC_LINUX.iter().copied())))
+        }
     }
 }
 

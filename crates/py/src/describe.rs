@@ -1,7 +1,6 @@
 //! A description of a scenario as JSON, for `sojourn check` and for figures.
 
 use serde_json::{Value, json};
-use sojourn_core::tcp::Cc;
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::scenario::{Capacity, Scenario};
 use sojourn_model::workload::{App, Direction, Entry};
@@ -117,22 +116,10 @@ fn steps<T: std::fmt::Display>(list: &[(Time, T)]) -> String {
 
 fn flow(scenario: &Scenario, entry: &Entry) -> Value {
     let tcp = entry.has_tcp();
-    let cc = match entry.tcp.cc {
-        Cc::Reno => "reno".to_owned(),
-        Cc::Cubic => "cubic".to_owned(),
-        Cc::Bbr => "bbr".to_owned(),
-        Cc::Bbr3 => "bbr3".to_owned(),
-        Cc::Ledbat => "ledbat".to_owned(),
-        Cc::Vegas => "vegas".to_owned(),
-        Cc::Dctcp => "dctcp".to_owned(),
-        Cc::Prague => "prague".to_owned(),
-        Cc::Fixed(window) => format!("fixed {window}"),
-        Cc::Linux(name) => name.to_owned(),
-    };
     json!({
         "name": entry.name,
         "kind": entry.kind,
-        "cc": tcp.then_some(cc),
+        "cc": tcp.then(|| entry.tcp.cc.to_string()),
         "direction": match entry.direction { Direction::Right => "right", Direction::Left => "left" },
         "base_rtt_ms": base_rtt(scenario, entry).as_millis_f64(),
         "what": application(&entry.app),

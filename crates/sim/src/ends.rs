@@ -312,7 +312,7 @@ impl Ends {
     pub fn warm(&self, conn: u32) {
         if let Some(end) = self.ends.get(conn as usize) {
             Processor.fetch(end);
-            end.tcp.warm(&Processor);
+            end.tcp.prefetch(&Processor);
         }
     }
 
@@ -320,7 +320,7 @@ impl Ends {
     #[inline]
     pub fn warm_held(&self, conn: u32) {
         if let Some(end) = self.ends.get(conn as usize) {
-            end.tcp.warm_held(&Processor);
+            end.tcp.prefetch_held(&Processor);
         }
     }
 

@@ -298,7 +298,7 @@ impl Fabric {
         let classes = vec![Class::default(); topology.steady.len()];
         // A paced sender has a timer for every burst. Paced senders also lose many packets, after which receivers delay
         // ACKs for out-of-order segments.
-        let paces = scenario.workload.entries.iter().any(|entry| entry.tcp.cc.is_modelled());
+        let paces = scenario.workload.entries.iter().any(|entry| entry.tcp.cc.is_rate_based());
         let delayed_acks_source = slots.add(cuts.hosts, ranks.delayed_ack(0), busy || paces);
         let senders_source = slots.add(cuts.hosts, ranks.sender(), busy || paces);
         let apps_source = slots.add(cuts.hosts, ranks.app(), false);

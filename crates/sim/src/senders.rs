@@ -254,9 +254,9 @@ impl<'a> Senders<'a> {
     pub fn warm(&self, conn: u32, repairs: bool) {
         let conn = &self.conns[conn as usize];
         Processor.fetch(&conn.entry);
-        conn.sender.warm(&Processor);
+        conn.sender.prefetch(&Processor);
         if repairs {
-            conn.sender.warm_repair(&Processor);
+            conn.sender.prefetch_recovery(&Processor);
         }
     }
 
@@ -264,9 +264,9 @@ impl<'a> Senders<'a> {
     #[inline]
     pub fn warm_first(&self, conn: u32, seq: u32, repairs: bool) {
         let sender = &self.conns[conn as usize].sender;
-        sender.warm_first(seq, &Processor);
+        sender.prefetch_first(seq, &Processor);
         if repairs {
-            sender.warm_board(&Processor);
+            sender.prefetch_scoreboard(&Processor);
         }
     }
 

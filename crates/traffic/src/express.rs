@@ -123,8 +123,7 @@ fn entry(entry: &Entry) -> Option<String> {
     match (tcp.cc, tcp.acks) {
         (Cc::Fixed(_), _) => Some("cc fixed: Linux has no window that never changes".into()),
         (Cc::Bbr3, _) => Some("cc bbr3: Linux's own bbr is version 1".into()),
-        (Cc::Prague, _) => Some("cc prague: Linux has none".into()),
-        (Cc::Ledbat, _) => Some("cc ledbat: Linux has none".into()),
+        (cc, _) if cc.linux_name().is_none() => Some(format!("cc {cc}: Linux has none")),
         (_, AckPolicy::Window(_)) => Some("acks window: Linux acknowledges every second segment or each".into()),
         _ if tcp.gro_flush_timeout.0 > 0 => {
             Some("gro_flush_timeout: the guest's devices hand each packet up by itself".into())

@@ -20,7 +20,7 @@ const SOON: Span = Span::from_millis(1);
 /// `tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio`, in percent of the window each RTT.
 const RATIO: (u64, u64) = (200, 120);
 
-/// What the decision depends on. Windows and counts in segments.
+/// The state that decides on bursts. Windows and counts are in segments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Window {
     pub now: Time,
@@ -28,13 +28,13 @@ pub(super) struct Window {
     pub ssthresh: u32,
     /// Outstanding.
     pub out: u32,
-    /// What the receiver can take beyond the first outstanding segment.
+    /// The receive window above the first outstanding segment.
     pub rwnd: u32,
     pub srtt: Option<Span>,
     /// The smallest RTT so far.
     pub min_rtt: Span,
     /// When the last segment was sent.
-    pub sent_at: Time,
+    pub lsndtime: Time,
     /// When the first of those outstanding was.
     pub head: Option<Time>,
 }
@@ -45,7 +45,7 @@ pub(super) struct Bursts {
     /// Most segments of one; 1: packet by packet.
     most: u32,
     mss: u32,
-    /// The burst under way may have so many more, and is of several.
+    /// Segments left of the burst under way.
     left: u32,
     several: bool,
     /// The last attempt to send waited for more window (Linux's `is_cwnd_limited`).
@@ -76,7 +76,7 @@ impl Bursts {
         self.waits = false;
     }
 
-    /// What leaves next belongs to no burst.
+    /// Ends the burst under way.
     #[inline(always)]
     pub fn end(&mut self) {
         (self.left, self.several) = (0, false);
@@ -111,9 +111,9 @@ impl Bursts {
         let mut gone = if limit < goal { 0 } else { (((limit - goal) / burst + 1) * burst).min(data) };
         while gone < limit.min(data) {
             let (limit, data) = (limit - gone, data - gone);
-            let sent_at = if gone > 0 { window.now } else { window.sent_at };
+            let lsndtime = if gone > 0 { window.now } else { window.lsndtime };
             // A last single segment is not waited with.
-            if data > 1 && self.defers(limit, gone > 0, &Window { sent_at, ..*window }) {
+            if data > 1 && self.defers(limit, gone > 0, &Window { lsndtime, ..*window }) {
                 self.waits = limit <= data && window.cwnd < window.rwnd;
                 break;
             }
@@ -122,7 +122,7 @@ impl Bursts {
         (gone, burst)
     }
 
-    /// The same for one segment after the other: whether the next may go.
+    /// As [`Bursts::take`] for one segment after the other: whether the next may be sent.
     pub fn take_one(&mut self, limit: u32, data: u32, window: &Window) -> bool {
         if self.left == 0 {
             (self.several, self.waits) = (false, false);
@@ -147,7 +147,7 @@ impl Bursts {
         self.left == 0 && self.several
     }
 
-    /// The same of a sender that paces, and has less than a burst of its own. Whether it waits.
+    /// Whether a sender that paces, and has less than a burst of its own, waits for more.
     pub fn wait(&mut self, limit: u32, window: &Window) -> bool {
         self.waits = self.defers(limit, false, window);
         self.waits
@@ -155,8 +155,8 @@ impl Bursts {
 
     /// `tcp_tso_should_defer`, of less than a burst; `begun`: some leave at this instant already.
     fn defers(&self, limit: u32, begun: bool, window: &Window) -> bool {
-        let &Window { now, cwnd, out, rwnd, srtt, sent_at, head, .. } = window;
-        if now > sent_at + SOON || limit.saturating_mul(WIN_DIVISOR) >= cwnd.min(rwnd) {
+        let &Window { now, cwnd, out, rwnd, srtt, lsndtime, head, .. } = window;
+        if now > lsndtime + SOON || limit.saturating_mul(WIN_DIVISOR) >= cwnd.min(rwnd) {
             return false;
         }
         let head = match head {
@@ -189,7 +189,7 @@ mod tests {
             rwnd: u32::MAX,
             srtt: Some(Span::from_millis(100)),
             min_rtt: Span::from_millis(100),
-            sent_at: now,
+            lsndtime: now,
             head: Some(now),
         }
     }
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(all.take(4, 1, &window(1000, 4)).0, 1, "a last segment");
         assert_eq!(all.take(1, 5, &window(3, 1)).0, 1, "a third of the window");
         let long_ago = window(1000, 4).now;
-        let quiet = Window { now: long_ago + MS + Span(1), sent_at: long_ago, ..window(1000, 4) };
+        let quiet = Window { now: long_ago + MS + Span(1), lsndtime: long_ago, ..window(1000, 4) };
         assert_eq!(all.take(4, 1000, &quiet).0, 4, "nothing sent for more than a millisecond");
         assert_eq!(all.take(4, 1000, &Window { out: 0, ..window(1000, 4) }).0, 4, "nothing outstanding");
     }

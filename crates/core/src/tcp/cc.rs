@@ -1,441 +1,492 @@
-//! The congestion window and what changes it.
+//! Congestion control: one trait, one list of algorithms, one door for the sender.
+//!
+//! An algorithm is a file below `cc/` that implements [`CongestionControl`], whose methods carry the names of Linux's
+//! `tcp_congestion_ops`, and a line in the list of [`algorithms!`]. All are known at compile time, so that the sender calls
+//! them through an enum. There are two kinds:
+//!
+//! - A *window-driven* algorithm (Reno, CUBIC, ...) moves [`Cwnd`] in `cong_avoid` and says in `ssthresh` how far a congestion
+//!   event reduces it. Slow start, PRR, undo and the restart after idle time are the same for all and stand in [`Control`].
+//! - A *rate-based* algorithm (BBR, Prague) sets window and pacing rate itself, in `cong_control`, from what a [`Flow`] and a
+//!   rate sample say. Its sender paces.
+//!
+//! docs/how-to/add-a-congestion-control.md adds one, step by step.
 
 mod bbr;
 mod bbr3;
 mod bictcp;
 mod cubic;
+mod cwnd;
 mod dctcp;
+mod fixed;
 mod flow;
+mod hystart;
 mod hystart_plus;
 mod ledbat;
 mod minmax;
-mod model;
 mod prague;
 mod reno;
 mod vegas;
 
+use crate::tcp::pacing::PACING_SHIFT;
+use crate::tcp::rate::{Loss, RateSample};
 use crate::tcp::undo::Prior;
-use crate::tcp::{Cc, Config, HyStart as Asked, Windows};
+use crate::tcp::{Config, HyStart, Windows};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
-use bictcp::Bictcp;
-use cubic::{Cubic, HyStart};
-use dctcp::Dctcp;
-pub(super) use flow::{Flow, Repair};
-use hystart_plus::HyStartPlus;
-use ledbat::Ledbat;
-pub(super) use model::Model;
-use vegas::Vegas;
+pub(super) use cwnd::{Cwnd, CwndUsage};
+pub(super) use flow::{Flow, FlowEvent, Repair};
 
-/// What a congestion control may know of an ACK.
+/// The sample of an ACK for a congestion control (Linux `struct ack_sample`).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Clock {
-    /// Now.
+pub(super) struct AckSample {
+    /// The time of the ACK's arrival.
     pub now: Time,
-    /// The smoothed RTT in seconds.
+    /// The smoothed RTT in seconds; 0 before the first sample.
     pub srtt: f64,
-    /// The RTT of the segment that triggered the ACK, in µs.
+    /// The RTT in µs of the segment that triggered the ACK.
     pub rtt_us: u32,
-    /// The next segment expected by the receiver.
-    pub una: u32,
-    /// The next segment to be sent.
-    pub nxt: u32,
+    /// The lowest segment not acknowledged, once this ACK has been processed.
+    pub snd_una: u32,
+    /// The next segment to be sent for the first time.
+    pub snd_nxt: u32,
 }
 
-/// Window, threshold and the algorithm's own state. Windows in segments.
+/// A congestion event: something asks for a smaller window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Congestion {
+    /// Segments outstanding, at most the window (RFC 5681's FlightSize).
+    pub flight: f64,
+    /// An ECN echo shows the congestion; otherwise a loss does.
+    pub ece: bool,
+}
+
+/// The answer to a congestion event, in segments.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Reduction {
+    /// The window that is reduced: PRR spreads the reduction over its delivery (RFC 6937 RecoverFS).
+    pub from: f64,
+    /// The new slow start threshold, to which the window falls.
+    pub ssthresh: f64,
+}
+
+/// Which ECN feedback an algorithm needs of the receiver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum EcnUse {
+    /// None: it works without ECN, and an echo counts as a loss (RFC 3168).
+    Optional,
+    /// The exact echo of DCTCP (RFC 8257 §3.2); all packets are ECT(0).
+    Dctcp,
+    /// Accurate ECN (RFC 9768) for L4S queues (RFC 9331); data packets are ECT(1).
+    L4s,
+}
+
+/// The constants of an algorithm: the part of `tcp_congestion_ops` that is data.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ops {
+    /// The name in scenario files.
+    pub name: &'static str,
+    /// Linux's main line has an algorithm of this name that does the same.
+    pub in_linux: bool,
+    /// The algorithm sets window and pacing rate in `cong_control`.
+    pub rate_based: bool,
+    /// The ECN feedback it needs.
+    pub ecn: EcnUse,
+    /// How many windows the send buffer has room for (Linux `sndbuf_expand`).
+    pub sndbuf_expand: u32,
+    /// A paced burst is what the pacing rate sends in 2^-`pacing_shift` seconds (Linux `sk_pacing_shift`).
+    pub pacing_shift: u32,
+}
+
+impl Ops {
+    /// A window-driven algorithm that Linux does not have.
+    pub const fn named(name: &'static str) -> Ops {
+        Ops {
+            name,
+            in_linux: false,
+            rate_based: false,
+            ecn: EcnUse::Optional,
+            sndbuf_expand: 2,
+            pacing_shift: PACING_SHIFT,
+        }
+    }
+}
+
+/// A congestion control algorithm. Windows and counts are in segments.
+///
+/// The first group of methods is for window-driven algorithms, the second for rate-based ones (`OPS.rate_based`); no algorithm
+/// needs both. Methods without a body must be written, the others only where the algorithm does something there.
+pub(super) trait CongestionControl {
+    /// The algorithm's constants.
+    const OPS: Ops;
+
+    /// The state of a connection that is not established yet.
+    fn new(config: &Config) -> Self;
+
+    /// Congestion avoidance and slow start: `acked` segments were delivered to a sender that the window had limited.
+    fn cong_avoid(&mut self, _cwnd: &mut Cwnd, _acked: u32, _ack: &AckSample) {}
+
+    /// The slow start threshold after a congestion event.
+    fn ssthresh(&mut self, cwnd: &Cwnd, _event: &Congestion) -> Reduction {
+        Reduction { from: cwnd.get(), ssthresh: cwnd.ssthresh() }
+    }
+
+    /// The window after a reduction that proved spurious; `prior` was the state before it.
+    fn undo_cwnd(&self, cwnd: &Cwnd, prior: &Prior) -> f64 {
+        cwnd.get().max(prior.cwnd)
+    }
+
+    /// An ACK that advances while nothing is being repaired, before the window grows.
+    fn pkts_acked(&mut self, _cwnd: &mut Cwnd, _ack: &AckSample) {}
+
+    /// Every ACK, before the window responds: `delivered` segments, with an echo of ECN marks or without.
+    fn in_ack_event(&mut self, _delivered: u32, _ece: bool, _ack: &AckSample) {}
+
+    /// A retransmission timeout has set the window to one segment.
+    fn on_loss_timeout(&mut self) {}
+
+    /// Data is sent at `now` after `idle` time with nothing outstanding (`CA_EVENT_TX_START`).
+    fn on_tx_start(&mut self, _now: Time, _idle: Span) {}
+
+    /// The connection is established: the first window and pacing rate. `min_rtt` is the RTT of the handshake in µs.
+    fn init(&mut self, _flow: &mut Flow, _min_rtt: Option<u64>) {}
+
+    /// Every ACK, with its rate sample and the losses that it showed: sets window and pacing rate.
+    fn cong_control(&mut self, _flow: &mut Flow, _losses: &[Loss], _sample: &RateSample) {}
+
+    /// Something other than an ACK happened to the connection.
+    fn flow_event(&mut self, _flow: &mut Flow, _event: FlowEvent<'_>) {}
+}
+
+/// How an algorithm's state is kept in [`Algorithm`]: the small ones inline, the large ones in a box.
+macro_rules! stored {
+    (inline $kind:ty) => { $kind };
+    (boxed $kind:ty) => { Box<$kind> };
+    (inline = $state:expr) => { $state };
+    (boxed = $state:expr) => { Box::new($state) };
+}
+
+/// Makes the list of algorithms into [`Cc`], [`Algorithm`] and `dispatch!`.
+macro_rules! algorithms {
+    (($d:tt) $($(#[$doc:meta])* $Name:ident => $store:ident $kind:ty,)*) => {
+        /// Congestion control of a sender.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Cc {
+            $($(#[$doc])* $Name,)*
+            /// A window of this many segments, never changed.
+            Fixed(u32),
+            /// An algorithm that Linux has by this name and this TCP does not: only for a world where Linux's TCP sends.
+            Linux(&'static str),
+        }
+
+        impl Cc {
+            /// The algorithms of this TCP, but for [`Cc::Fixed`].
+            pub const ALL: &[Cc] = &[$(Cc::$Name,)*];
+
+            /// The algorithm's constants.
+            pub(super) const fn ops(self) -> Ops {
+                match self {
+                    $(Cc::$Name => <$kind as CongestionControl>::OPS,)*
+                    Cc::Fixed(_) => fixed::Fixed::OPS,
+                    Cc::Linux(name) => Ops { in_linux: true, ..Ops::named(name) },
+                }
+            }
+        }
+
+        /// The state of one connection's algorithm.
+        #[derive(Clone, Debug, PartialEq)]
+        pub(in crate::tcp) enum Algorithm {
+            $($Name(stored!($store $kind)),)*
+            Fixed(fixed::Fixed),
+        }
+
+        impl Algorithm {
+            fn new(config: &Config) -> Algorithm {
+                match config.cc {
+                    $(Cc::$Name => Algorithm::$Name(stored!($store = <$kind>::new(config))),)*
+                    Cc::Fixed(_) => Algorithm::Fixed(fixed::Fixed::new(config)),
+                    Cc::Linux(name) => panic!("bug: a world that has no {name} did not refuse it"),
+                }
+            }
+
+            /// The algorithm sets the window itself, in `cong_control`.
+            #[inline]
+            fn is_rate_based(&self) -> bool {
+                match self {
+                    $(Algorithm::$Name(_) => <$kind as CongestionControl>::OPS.rate_based,)*
+                    Algorithm::Fixed(_) => false,
+                }
+            }
+        }
+
+        /// Evaluates an expression with `$algorithm` as the algorithm that it is.
+        macro_rules! dispatch {
+            ($d algorithm:expr, $d one:ident => $d call:expr) => {
+                match $d algorithm {
+                    $(Algorithm::$Name($d one) => $d call,)*
+                    Algorithm::Fixed($d one) => $d call,
+                }
+            };
+        }
+    };
+}
+
+algorithms! { ($)
+    /// NewReno (RFC 5681, 6582) with SACK-based recovery.
+    Reno => inline reno::Reno,
+    /// CUBIC (RFC 9438).
+    Cubic => inline cubic::Cubic,
+    /// BBR, version 1, as Linux has it by the name `bbr`.
+    Bbr => boxed bbr::Bbr,
+    /// BBR, version 3 (draft-ietf-ccwg-bbr).
+    Bbr3 => boxed bbr3::Bbr3,
+    /// LEDBAT (RFC 6817): a scavenger that yields to other traffic.
+    Ledbat => boxed ledbat::Ledbat,
+    /// Vegas, as Linux has it: keeps two to four segments in the queue.
+    Vegas => inline vegas::Vegas,
+    /// DCTCP (RFC 8257): reduces in proportion to the fraction of segments marked.
+    Dctcp => inline dctcp::Dctcp,
+    /// Prague: DCTCP for the Internet, with accurate ECN, for L4S queues (RFC 9331).
+    Prague => boxed prague::Prague,
+}
+
+impl Cc {
+    /// The algorithm of this name, as a scenario file writes it.
+    pub fn from_name(name: &str) -> Option<Cc> {
+        Cc::ALL.iter().copied().find(|cc| cc.ops().name == name)
+    }
+
+    /// The name in a scenario file, without [`Cc::Fixed`]'s window.
+    pub const fn name(self) -> &'static str {
+        self.ops().name
+    }
+
+    /// The name by which Linux has the same algorithm, if it has it.
+    pub const fn linux_name(self) -> Option<&'static str> {
+        let ops = self.ops();
+        if ops.in_linux { Some(ops.name) } else { None }
+    }
+
+    /// Whether it only works with ECN; then all that it sends is ECN-capable (RFC 8257 §3.5; Linux `TCP_CONG_NEEDS_ECN`).
+    pub const fn needs_ecn(self) -> bool {
+        !matches!(self.ops().ecn, EcnUse::Optional)
+    }
+
+    /// Whether it sets window and pacing rate from each ACK's rate sample (Linux: it has `cong_control`).
+    pub const fn is_rate_based(self) -> bool {
+        self.ops().rate_based
+    }
+}
+
+impl core::fmt::Display for Cc {
+    /// As in a scenario file: `cubic`, `fixed 25`.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Cc::Fixed(window) => write!(f, "fixed {window}"),
+            cc => f.write_str(cc.name()),
+        }
+    }
+}
+
+/// The door: a connection's congestion window and the algorithm that moves it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Control {
-    /// `cwnd` rounded down: what the sender compares with.
-    window: u32,
-    cwnd: f64,
-    ssthresh: f64,
-    growth: Growth,
-    hystart: HyStart,
-    own: Option<Box<Own>>,
-    initial: u32,
-    rule: Rule,
-}
-
-/// By whose rule the window moves.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Rule {
-    Reno,
-    Cubic,
-    Ledbat,
-    Vegas,
-    Dctcp,
-    /// By none.
-    Fixed,
-    /// The model makes its own window.
-    Model,
-}
-
-impl Rule {
-    fn of(cc: Cc) -> Rule {
-        match cc {
-            Cc::Reno | Cc::Linux(_) => Rule::Reno,
-            Cc::Cubic => Rule::Cubic,
-            Cc::Ledbat => Rule::Ledbat,
-            Cc::Vegas => Rule::Vegas,
-            Cc::Dctcp => Rule::Dctcp,
-            Cc::Fixed(_) => Rule::Fixed,
-            Cc::Bbr | Cc::Bbr3 | Cc::Prague => Rule::Model,
-        }
-    }
-}
-
-/// How the window grows and shrinks.
-#[derive(Clone, Debug, PartialEq)]
-enum Growth {
-    /// By fractions of a segment, as the RFCs have it.
-    Fractions(Cubic),
-    /// By whole segments, as Linux does: so many are counted towards the next one (`snd_cwnd_cnt`).
-    Segments { count: u32, cubic: Bictcp },
-}
-
-impl Growth {
-    fn new(config: &Config) -> Growth {
-        // HyStart++ and LEDBAT open the window by parts of a segment.
-        let linux = !matches!(config.cc, Cc::Fixed(_) | Cc::Ledbat) && config.hystart != Asked::Plus;
-        if linux && config.windows == Windows::Linux {
-            return Growth::Segments { count: 0, cubic: Bictcp::new(config.hz) };
-        }
-        // RFC 9438 §4.10: after HyStart++ the cubic starts from a standstill.
-        Growth::Fractions(Cubic::new(config.hystart == Asked::Linux))
-    }
-}
-
-/// The state of what only some connections have.
-#[derive(Clone, Debug, PartialEq)]
-enum Own {
-    /// The marks of DCTCP.
-    Dctcp(Dctcp),
-    /// Of the initial slow start of Reno or CUBIC.
-    HyStartPlus(HyStartPlus),
-    /// The delays of LEDBAT.
-    Ledbat(Ledbat),
-    /// The RTTs of Vegas.
-    Vegas(Vegas),
-}
-
-impl Own {
-    fn new(config: &Config) -> Option<Own> {
-        match config.cc {
-            Cc::Reno | Cc::Cubic if config.hystart == Asked::Plus => Some(Own::HyStartPlus(HyStartPlus::new())),
-            Cc::Dctcp => Some(Own::Dctcp(Dctcp::new(config.windows == Windows::Linux))),
-            Cc::Ledbat => Some(Own::Ledbat(Ledbat::new())),
-            Cc::Vegas => Some(Own::Vegas(Vegas::new())),
-            _ => None,
-        }
-    }
-
-    /// By how much an ACK of so many segments may open the window below the threshold.
-    fn slow_start(&self, acked: f64, ssthresh: f64) -> f64 {
-        match self {
-            Own::HyStartPlus(plus) if ssthresh.is_infinite() => plus.growth(acked),
-            Own::Vegas(vegas) if !vegas.is_reno() => 0.0,
-            _ => acked,
-        }
-    }
+    cwnd: Cwnd,
+    algorithm: Algorithm,
 }
 
 impl Control {
     pub fn new(config: &Config) -> Control {
-        debug_assert!(!matches!(config.cc, Cc::Linux(_)), "bug: a world that has no {:?} did not refuse it", config.cc);
-        let (window, ssthresh) = match config.cc {
-            Cc::Fixed(n) => (n.max(1), f64::from(n.max(1))),
-            // RFC 6817 §2.5: it begins with two segments, and without slow start.
-            Cc::Ledbat => (ledbat::MIN_CWND as u32, 0.0),
-            _ => (config.iw.max(1), f64::INFINITY),
-        };
-        Control {
-            window,
-            cwnd: f64::from(window),
-            ssthresh,
-            growth: Growth::new(config),
-            hystart: HyStart::new(config),
-            own: Own::new(config).map(Box::new),
-            initial: window,
-            rule: Rule::of(config.cc),
-        }
+        Control { cwnd: Cwnd::new(config), algorithm: Algorithm::new(config) }
     }
 
-    /// The window in whole segments.
+    /// The window in whole segments (Linux `snd_cwnd`).
     #[inline]
     pub fn window(&self) -> u32 {
-        self.window
+        self.cwnd.whole()
     }
 
     /// The slow start threshold in whole segments; `u32::MAX` while there is none.
     #[inline]
     pub fn ssthresh(&self) -> u32 {
-        self.ssthresh as u32
-    }
-
-    /// Below the threshold.
-    #[inline]
-    pub fn in_slow_start(&self) -> bool {
-        self.cwnd < self.ssthresh
-    }
-
-    /// Whether the window ever moves.
-    #[inline]
-    pub fn is_fixed(&self) -> bool {
-        self.rule == Rule::Fixed
+        self.cwnd.ssthresh() as u32
     }
 
     #[inline]
-    fn set(&mut self, cwnd: f64) {
-        self.cwnd = cwnd;
-        self.window = cwnd as u32;
+    fn is_fixed(&self) -> bool {
+        matches!(self.algorithm, Algorithm::Fixed(_))
     }
 
-    /// Gives the RTT sample of an ACK to HyStart, which may end slow start. Linux does this before the window grows. `unmarked` is
-    /// the number of delivered segments that [`Control::count_marks`] has not counted yet.
     #[inline]
-    pub fn observe(&mut self, clock: &Clock, unmarked: u32) {
-        if self.hystart.is_on() {
-            let slow_start = self.in_slow_start();
-            if self.hystart.asks(clock, slow_start)
-                && !self.is_young(clock.now)
-                && self.hystart.ends_slow_start(clock, slow_start, self.window)
-            {
-                self.ssthresh = self.cwnd;
-            }
-        } else if self.own.is_some() {
-            self.observe_own(clock, unmarked);
-        }
+    fn is_rate_based(&self) -> bool {
+        self.algorithm.is_rate_based()
     }
 
-    /// Linux: CUBIC takes no samples of the delay in the first second of a stage.
-    fn is_young(&self, now: Time) -> bool {
-        matches!(&self.growth, Growth::Segments { cubic, .. } if cubic.is_young(now))
-    }
-
-    #[inline(never)]
-    fn observe_own(&mut self, clock: &Clock, unmarked: u32) {
-        let ssthresh = self.ssthresh();
-        match self.own.as_deref_mut() {
-            // RFC 9406 §4.3: only in the initial slow start.
-            Some(Own::HyStartPlus(plus)) => {
-                let over = self.ssthresh.is_infinite() && plus.ends_slow_start(clock);
-                self.ssthresh = if over { self.cwnd } else { self.ssthresh };
-            }
-            Some(Own::Vegas(vegas)) => {
-                if let Some((cwnd, ssthresh)) = vegas.on_ack(clock, self.window, ssthresh) {
-                    self.ssthresh = if ssthresh == u32::MAX { self.ssthresh } else { f64::from(ssthresh) };
-                    self.set(f64::from(cwnd));
-                }
-            }
-            // Linux `tcp_in_ack_event`: once an ACK.
-            Some(Own::Dctcp(dctcp)) if unmarked > 0 => dctcp.on_ack(unmarked, false, clock),
-            _ => {}
-        }
-    }
-
-    /// An ACK off the clean path, before it reduces anything: so many segments delivered, with an echo of marks or not.
-    #[inline]
-    pub fn count_marks(&mut self, delivered: u32, echo: bool, clock: &Clock) {
-        if let Some(Own::Dctcp(dctcp)) = self.own.as_deref_mut() {
-            dctcp.on_ack(delivered, echo, clock);
-        }
-    }
-
-    /// So many segments were delivered to a sender that its window had limited.
+    /// An ACK that does nothing but advance, on the clean path: all that an algorithm does then, at the price of one dispatch.
     #[inline(always)]
-    pub fn grow(&mut self, acked: u32, clock: &Clock) {
-        let Growth::Fractions(cubic) = &mut self.growth else { return self.grow_whole(acked, clock) };
-        let mut acked = f64::from(acked);
-        let mut cwnd = self.cwnd;
-        if cwnd < self.ssthresh {
-            // RFC 5681 §3.1, counting segments rather than ACKs (RFC 3465), without its limit, as Linux does.
-            if let Some(own) = self.own.as_deref() {
-                acked = own.slow_start(acked, self.ssthresh);
+    pub fn on_clean_ack(&mut self, acked: u32, ack: &AckSample, usage: &CwndUsage) {
+        let cwnd = &mut self.cwnd;
+        dispatch!(&mut self.algorithm, one => {
+            one.in_ack_event(acked, false, ack);
+            one.pkts_acked(cwnd, ack);
+            if usage.may_grow(cwnd) {
+                one.cong_avoid(cwnd, acked, ack);
             }
-            let room = self.ssthresh - cwnd;
-            if acked <= room {
-                return self.set(cwnd + acked);
-            }
-            cwnd = self.ssthresh;
-            acked -= room;
-        }
-        let cwnd = match self.rule {
-            Rule::Cubic => cubic.increase(cwnd, acked, clock.now, clock.srtt),
-            Rule::Reno | Rule::Dctcp => reno::increase(cwnd, acked),
-            Rule::Ledbat => match self.own.as_deref_mut() {
-                Some(Own::Ledbat(ledbat)) => ledbat.increase(cwnd, acked, clock),
-                _ => cwnd,
-            },
-            Rule::Vegas => match self.own.as_deref_mut() {
-                Some(Own::Vegas(vegas)) if vegas.is_reno() => reno::increase(cwnd, acked),
-                _ => cwnd,
-            },
-            Rule::Fixed | Rule::Model => cwnd,
-        };
-        self.set(cwnd);
+        });
     }
 
-    /// The same by whole segments (Linux `tcp_slow_start`, `tcp_cong_avoid_ai`).
+    /// See [`CongestionControl::pkts_acked`].
     #[inline]
-    fn grow_whole(&mut self, mut acked: u32, clock: &Clock) {
-        if self.is_fixed() || self.rule == Rule::Model || self.stands() {
-            return;
-        }
-        let Growth::Segments { count, cubic } = &mut self.growth else { return };
-        let mut window = self.window;
-        if self.cwnd < self.ssthresh {
-            let after = f64::from(window + acked).min(self.ssthresh) as u32;
-            acked -= after - window;
-            window = after;
-            if acked == 0 {
-                return self.set(f64::from(window));
-            }
-        }
-        let each = match self.rule {
-            Rule::Cubic => cubic.update(window, acked, clock.now, self.hystart.delay_min()),
-            _ => window,
-        };
-        if *count >= each {
-            *count = 0;
-            window += 1;
-        }
-        *count += acked;
-        if *count >= each {
-            window += *count / each;
-            *count %= each;
-        }
-        self.set(f64::from(window));
+    pub fn pkts_acked(&mut self, ack: &AckSample) {
+        let cwnd = &mut self.cwnd;
+        dispatch!(&mut self.algorithm, one => one.pkts_acked(cwnd, ack));
     }
 
-    /// Vegas moves its window itself.
-    fn stands(&self) -> bool {
-        matches!(self.own.as_deref(), Some(Own::Vegas(vegas)) if !vegas.is_reno())
+    /// See [`CongestionControl::in_ack_event`].
+    #[inline]
+    pub fn in_ack_event(&mut self, delivered: u32, ece: bool, ack: &AckSample) {
+        dispatch!(&mut self.algorithm, one => one.in_ack_event(delivered, ece, ack));
     }
 
-    /// A congestion event with so many segments outstanding, shown by an echo of marks or by losses: a new threshold.
-    /// Returns the window that it reduces.
-    pub fn reduce(&mut self, outstanding: u32, by_echo: bool) -> u32 {
+    /// Whether the window may grow, by how it was used.
+    #[inline]
+    pub fn may_grow(&self, usage: &CwndUsage) -> bool {
+        usage.may_grow(&self.cwnd)
+    }
+
+    /// See [`CongestionControl::cong_avoid`].
+    #[inline]
+    pub fn cong_avoid(&mut self, acked: u32, ack: &AckSample) {
+        let cwnd = &mut self.cwnd;
+        dispatch!(&mut self.algorithm, one => one.cong_avoid(cwnd, acked, ack));
+    }
+
+    /// A congestion event, with `outstanding` segments, shown by an ECN echo (`ece`) or by losses: a new slow start threshold.
+    /// Returns the window that is reduced.
+    pub fn reduce(&mut self, outstanding: u32, ece: bool) -> u32 {
         // RFC 6675 §5 step 4.2: what limited transmit sent does not count.
-        let flight = f64::from(outstanding).min(self.cwnd);
-        let (base, ssthresh) = match self.rule {
-            Rule::Cubic => match &mut self.growth {
-                Growth::Fractions(cubic) => (self.cwnd, cubic.reduce(self.cwnd)),
-                Growth::Segments { cubic, .. } => (self.cwnd, f64::from(cubic.reduce(self.window))),
-            },
-            Rule::Reno | Rule::Vegas => (flight, reno::ssthresh(flight)),
-            Rule::Dctcp => match self.own.as_deref() {
-                Some(Own::Dctcp(dctcp)) if by_echo => (self.cwnd, dctcp.ssthresh(self.cwnd)),
-                _ => (self.cwnd, reno::ssthresh(self.cwnd)),
-            },
-            Rule::Ledbat => (self.cwnd, Ledbat::ssthresh(self.cwnd)),
-            Rule::Fixed => (self.cwnd, self.cwnd),
-            Rule::Model => (self.cwnd, self.ssthresh),
-        };
-        if let Some(Own::Vegas(vegas)) = self.own.as_deref_mut() {
-            vegas.disable();
-        }
-        self.ssthresh = self.rounded(ssthresh);
-        if let Growth::Segments { count, .. } = &mut self.growth {
-            *count = 0;
-        }
-        base as u32
+        let event = Congestion { flight: f64::from(outstanding).min(self.cwnd.get()), ece };
+        let cwnd = &self.cwnd;
+        let Reduction { from, ssthresh } = dispatch!(&mut self.algorithm, one => one.ssthresh(cwnd, &event));
+        self.cwnd.set_ssthresh(ssthresh);
+        self.cwnd.forget_acked();
+        from as u32
     }
 
-    fn is_whole(&self) -> bool {
-        matches!(self.growth, Growth::Segments { .. })
-    }
-
-    /// A threshold, in whole segments if windows are.
-    fn rounded(&self, segments: f64) -> f64 {
-        match self.rule {
-            _ if !self.is_whole() => segments,
-            // Linux rounds down what is taken away.
-            Rule::Dctcp => libm::ceil(segments),
-            _ => libm::floor(segments),
-        }
-    }
-
-    /// Three quarters of the window.
-    fn most_of_window(&self) -> f64 {
-        if self.is_whole() { f64::from((self.window >> 1) + (self.window >> 2)) } else { 0.75 * self.cwnd }
-    }
-
-    /// A window set by PRR, and at its end.
+    /// Sets the window: by PRR during a reduction, or by a rate-based algorithm.
     pub fn set_window(&mut self, window: u32) {
         if !self.is_fixed() {
-            self.window = window.max(1);
-            self.cwnd = f64::from(self.window);
+            self.cwnd.set_whole(window.max(1));
         }
     }
 
-    /// The reduction is complete.
+    /// A reduction is complete: the window is the slow start threshold (Linux `tcp_end_cwnd_reduction`).
     pub fn end_reduction(&mut self) {
-        if !self.is_fixed() && self.rule != Rule::Model {
-            self.set(self.ssthresh);
+        if !self.is_fixed() && !self.is_rate_based() {
+            self.cwnd.set(self.cwnd.ssthresh());
         }
     }
 
-    /// What a reduction would take away; `reducing`: one is under way already (Linux `tcp_current_ssthresh`).
+    /// The state to return to if a reduction that begins now proves spurious; `reducing`: one is under way already (Linux
+    /// `tcp_current_ssthresh`).
     pub fn prior(&self, reducing: bool) -> Prior {
-        let ssthresh = if reducing { self.ssthresh } else { self.ssthresh.max(self.most_of_window()) };
-        Prior { cwnd: self.cwnd, ssthresh }
+        let cwnd = &self.cwnd;
+        let ssthresh = if reducing { cwnd.ssthresh() } else { cwnd.ssthresh().max(cwnd.three_quarters()) };
+        Prior { cwnd: cwnd.get(), ssthresh }
     }
 
-    /// A reduction was in vain. Whether the threshold rises.
-    pub fn undo(&mut self, prior: &Prior) -> bool {
-        self.set(self.cwnd.max(prior.cwnd));
-        let rises = prior.ssthresh > self.ssthresh;
-        self.ssthresh = self.ssthresh.max(prior.ssthresh);
+    /// A reduction proved spurious (Linux `tcp_undo_cwnd_reduction`). Returns whether the slow start threshold rises.
+    pub fn undo_cwnd(&mut self, prior: &Prior) -> bool {
+        let cwnd = &self.cwnd;
+        let restored = dispatch!(&self.algorithm, one => one.undo_cwnd(cwnd, prior));
+        self.cwnd.set(restored);
+        let rises = prior.ssthresh > self.cwnd.ssthresh();
+        self.cwnd.set_ssthresh(self.cwnd.ssthresh().max(prior.ssthresh));
         rises
     }
 
     /// A retransmission timeout: slow start from one segment (RFC 5681 §3.1).
-    pub fn timeout(&mut self) {
+    pub fn on_loss_timeout(&mut self) {
         if !self.is_fixed() {
-            self.set(1.0);
-            match &mut self.growth {
-                Growth::Fractions(cubic) => cubic.timeout(),
-                Growth::Segments { count, cubic } => {
-                    *count = 0;
-                    cubic.timeout();
-                }
-            }
-            self.hystart.restart();
+            self.cwnd.set(1.0);
+            self.cwnd.forget_acked();
+            dispatch!(&mut self.algorithm, one => one.on_loss_timeout());
         }
     }
 
-    /// The handshake lost more than one SYN (RFC 6928 §2 forgives the first): begin with one segment.
+    /// The handshake lost more than one SYN (RFC 6928 §2 forgives the first): the connection begins with one segment.
     pub fn after_syn_loss(&mut self) {
         self.set_window(1);
     }
 
-    /// Data after `idle` with nothing outstanding. Linux and RFC 2861: the window halves for each RTO of idleness, down
-    /// to the initial window, and the threshold remembers three quarters of it.
+    /// Data is sent after `idle` time with nothing outstanding. The window halves for each RTO of that, down to the initial
+    /// window, and the threshold remembers three quarters of it (RFC 2861; Linux `tcp_cwnd_restart`).
     pub fn restart(&mut self, now: Time, idle: Span, rto: Span) {
-        if self.is_fixed() || self.rule == Rule::Model {
+        if self.is_fixed() || self.is_rate_based() {
             return;
         }
-        match &mut self.growth {
-            Growth::Fractions(cubic) => cubic.shift(now, idle),
-            Growth::Segments { cubic, .. } => cubic.shift(now, idle),
+        dispatch!(&mut self.algorithm, one => one.on_tx_start(now, idle));
+        if idle > rto {
+            self.cwnd.restart(idle, rto);
         }
-        if let Some(Own::Vegas(vegas)) = self.own.as_deref_mut() {
-            // Linux: after a pause the base RTT is looked for anew.
-            *vegas = Vegas::new();
+    }
+
+    /// See [`CongestionControl::init`].
+    pub fn init(&mut self, flow: &mut Flow, min_rtt: Option<u64>) {
+        dispatch!(&mut self.algorithm, one => one.init(flow, min_rtt));
+        self.set_window(flow.cwnd);
+    }
+
+    /// See [`CongestionControl::cong_control`].
+    #[inline(always)]
+    pub fn cong_control(&mut self, flow: &mut Flow, losses: &[Loss], sample: &RateSample) {
+        dispatch!(&mut self.algorithm, one => one.cong_control(flow, losses, sample));
+        self.cwnd.set_whole(flow.cwnd.max(1));
+    }
+
+    /// See [`CongestionControl::flow_event`].
+    pub fn flow_event(&mut self, flow: &mut Flow, event: FlowEvent<'_>) {
+        dispatch!(&mut self.algorithm, one => one.flow_event(flow, event));
+        self.set_window(flow.cwnd);
+    }
+
+    #[cfg(test)]
+    pub fn algorithm(&self) -> &Algorithm {
+        &self.algorithm
+    }
+
+    #[cfg(test)]
+    pub fn algorithm_mut(&mut self) -> &mut Algorithm {
+        &mut self.algorithm
+    }
+}
+
+/// Whether windows are counted in whole segments, as Linux does. HyStart++ and LEDBAT need fractions.
+fn counts_whole_segments(config: &Config) -> bool {
+    let fractions = matches!(config.cc, Cc::Fixed(_) | Cc::Ledbat) || config.hystart == HyStart::Plus;
+    config.windows == Windows::Linux && !fractions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn each_algorithm_is_found_by_its_name_and_has_its_own_state() {
+        for &cc in Cc::ALL {
+            assert_eq!(Cc::from_name(cc.name()), Some(cc));
+            assert_eq!((cc.to_string(), cc.linux_name().is_some()), (cc.name().into(), cc.ops().in_linux));
+            let control = Control::new(&Config { cc, ecn: true, ..Config::default() });
+            assert_eq!(control.is_rate_based(), cc.is_rate_based(), "{cc}");
         }
-        if idle <= rto {
-            return;
-        }
-        self.ssthresh =
-            if self.ssthresh.is_finite() { self.ssthresh.max(self.most_of_window()) } else { self.ssthresh };
-        let floor = f64::from(self.initial).min(self.cwnd);
-        let (mut left, mut cwnd) = (idle, self.cwnd);
-        while left > rto && cwnd > floor {
-            left = left - rto;
-            cwnd *= 0.5;
-        }
-        // Linux halves by shifts.
-        let halved = if self.is_whole() { libm::floor(cwnd) } else { cwnd };
-        self.set(halved.max(floor));
+        assert_eq!((Cc::from_name("fixed"), Cc::Fixed(25).to_string().as_str()), (None, "fixed 25"));
+    }
+
+    /// The kernel world asks for these by name.
+    #[test]
+    fn linux_has_reno_cubic_bbr_vegas_and_dctcp() {
+        let names: alloc::vec::Vec<_> = Cc::ALL.iter().filter_map(|cc| cc.linux_name()).collect();
+        assert_eq!(names, ["reno", "cubic", "bbr", "vegas", "dctcp"]);
+        assert_eq!(Cc::Linux("bic").linux_name(), Some("bic"));
     }
 }

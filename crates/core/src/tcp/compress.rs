@@ -18,7 +18,7 @@ const RTT_PERCENT: u64 = 33;
 const SLACK: Span = Span::from_micros(10);
 /// `TCP_FASTRETRANS_THRESH`.
 const FASTRETRANS_THRESH: u8 = 3;
-/// `TCP_SACK_BLOCKS_EXPECTED`: so many blocks reach the sender beside a timestamp even if an ACK is lost.
+/// `TCP_SACK_BLOCKS_EXPECTED`: the number of blocks that reach the sender next to a timestamp even if an ACK is lost.
 pub(super) const BLOCKS_EXPECTED: usize = 2;
 
 /// The ACKs that wait. Fields as in Linux's `tcp_sock`.
@@ -28,7 +28,7 @@ pub(super) struct Compress {
     compressed_ack: u32,
     /// `compressed_ack_rcv_nxt`: the hole that the counter below is of.
     rcv_nxt: u32,
-    /// ACKs that told of it at once.
+    /// ACKs that reported the hole at once.
     dup_ack_counter: u8,
     /// From when on the timer may be served.
     soft: Time,

@@ -11,9 +11,9 @@ use crate::tcp::rto::Rto;
 use crate::units::{Span, Time};
 use crate::wheel::{Wheel, slot};
 
-/// TCP_ATO_MIN and TCP_DELACK_MIN: so many in a second, 40 ms each.
+/// TCP_ATO_MIN and TCP_DELACK_MIN, as a fraction of a second: 1/25 s, 40 ms.
 const ATO_MIN_PER_S: u32 = 25;
-/// TCP_DELACK_MAX: so many in a second, 200 ms each.
+/// TCP_DELACK_MAX, as a fraction of a second: 1/5 s, 200 ms.
 const DELACK_MAX_PER_S: u32 = 5;
 
 /// The delay of the ACKs of one receiver. What has no other unit is in ticks.
@@ -88,8 +88,8 @@ impl Pace {
         self.note_handshake(rtt_us);
     }
 
-    /// What ends the handshake: the RTO is that of one sample, its RTT (RFC 6298 §2.2), as long as nothing is sent; of three seconds
-    /// where that is not known (§5.7). A delay longer than the shortest is bounded by the RTT, and any by the shortest RTO.
+    /// The handshake ends. As long as nothing is sent, the RTO is that of one sample, the RTT of the handshake (RFC 6298 §2.2), or three
+    /// seconds if that is not known (§5.7). A delay longer than the shortest is bounded by the RTT, and any by the shortest RTO.
     pub fn note_handshake(&mut self, rtt_us: u32) {
         if self.most > 0 {
             return;

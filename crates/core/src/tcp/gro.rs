@@ -12,7 +12,7 @@ use crate::units::{Span, Time};
 /// Bytes of one packet at most (`GRO_LEGACY_MAX_SIZE`).
 const MAX_SIZE: u32 = 65_536;
 
-/// What a card holds of a connection.
+/// The segments of a connection that a card holds to merge them.
 #[derive(Clone, Debug)]
 pub(super) struct Merge {
     timeout: Span,

@@ -1,4 +1,4 @@
-//! A connection that is half open at its accepter: how its SYN-ACK is sent again, and what that tells.
+//! A connection that is half open at its accepter: when its SYN-ACK is retransmitted, and the RTT that this leaves.
 //!
 //! Facts: `tcp_check_req`, `tcp_rtx_synack`, `reqsk_timer_handler`, `tcp_reqsk_timeout`, `tcp_synack_rtt_meas` of Linux 7.3. Each SYN-ACK
 //! echoes the timestamp of the SYN that came first, and so the opener learns an RTT that holds the time for which it was not heard,
@@ -29,7 +29,7 @@ pub struct HalfOpen {
 }
 
 impl HalfOpen {
-    /// A first SYN comes, at a kernel with so many ticks a second; its SYN-ACK leaves.
+    /// A first SYN arrives at a kernel with `hz` ticks a second; its SYN-ACK is sent.
     pub fn new(now: Time, hz: u32) -> HalfOpen {
         let mut this = HalfOpen { since: now, due: Time::NEVER, timeouts: 0, repeated: false, wheel: Wheel::new(hz) };
         this.arm(now);
@@ -56,10 +56,10 @@ impl HalfOpen {
 
     /// The RTT in µs that is known of one that an ACK tells: of a SYN-ACK that was repeated by timestamps, in whole milliseconds
     /// (rounded down, where Linux takes a difference of ticks), or not at all: 0.
-    pub fn rtt_us(&self, told: u32, timestamps: bool) -> u32 {
+    pub fn rtt_us(&self, reported: u32, timestamps: bool) -> u32 {
         match (self.repeated, timestamps) {
-            (false, _) => told,
-            (true, true) if told > 0 => (told - told % 1000).max(1000),
+            (false, _) => reported,
+            (true, true) if reported > 0 => (reported - reported % 1000).max(1000),
             (true, _) => 0,
         }
     }
@@ -120,7 +120,7 @@ mod tests {
         assert!(waited.on_timer(at_ms(1024)));
         for half in [asked, waited] {
             assert_eq!([true, false].map(|timestamps| half.rtt_us(80_700, timestamps)), [80_000, 0]);
-            assert_eq!([300, 0].map(|told| half.rtt_us(told, true)), [1000, 0]);
+            assert_eq!([300, 0].map(|reported| half.rtt_us(reported, true)), [1000, 0]);
         }
     }
 }

@@ -6,9 +6,9 @@
 use crate::units::{Span, Time};
 
 /// Linux `sk_pacing_shift`: a burst is what the rate sends in 2^-10 s.
-const PACING_SHIFT: u32 = 10;
-/// Of Prague: 2^-12 s, and nothing added for close peers.
-const FINE_SHIFT: u32 = 12;
+pub(super) const PACING_SHIFT: u32 = 10;
+/// The shift of Prague: a burst is what the rate sends in 2^-12 s, and no longer for close peers.
+pub(super) const FINE_SHIFT: u32 = 12;
 /// Linux `GSO_LEGACY_MAX_SIZE` less one and `MAX_TCP_HEADER`: the most bytes of a burst.
 pub(super) const GSO_MAX_SIZE: u64 = 65_536 - 1 - 256;
 /// Linux `tcp_tso_rtt_log`: the allowance of close peers halves with each 2^9 µs of RTT.
@@ -31,7 +31,7 @@ pub(super) struct Pacer {
     shift: u32,
     /// When the next burst may leave (Linux `tcp_wstamp_ns`).
     next: Time,
-    /// What waits for that time, if anything does: else never.
+    /// When the sender asked to be woken; [`Time::NEVER`] if nothing waits.
     wake: Time,
     /// The burst under way: its time, the segments left of it, and how late it is in ns.
     slot: Time,
@@ -74,13 +74,14 @@ fn least(rate: u64) -> u32 {
 }
 
 impl Pacer {
-    pub fn new(mss: u32, most: u32) -> Pacer {
+    /// Segments have `mss` payload bytes; a burst has `most` at most, and takes 2^-`shift` s at the rate.
+    pub fn new(mss: u32, most: u32, shift: u32) -> Pacer {
         Pacer {
             rate: 0,
             spacing: u64::from(mss.max(1)) * NS,
             mss: mss.max(1),
             most: most.max(1),
-            shift: PACING_SHIFT,
+            shift,
             next: Time::ZERO,
             wake: Time::NEVER,
             slot: Time::NEVER,
@@ -90,11 +91,6 @@ impl Pacer {
             paced: false,
             sent: 0,
         }
-    }
-
-    /// With Prague's bursts.
-    pub fn fine(mss: u32, most: u32) -> Pacer {
-        Pacer { shift: FINE_SHIFT, ..Pacer::new(mss, most) }
     }
 
     /// Payload bytes a second.
@@ -112,7 +108,7 @@ impl Pacer {
         }
     }
 
-    /// What so many bytes take at the rate, in ns.
+    /// The time in ns that a payload takes at the rate.
     fn time_of(&self, payload: u32) -> u64 {
         u64::from(payload) * NS / self.rate.max(1)
     }
@@ -156,7 +152,7 @@ impl Pacer {
         holds
     }
 
-    /// Whether a segment may leave now, where the window has `room` for so many; if not, the pacer wants to be woken.
+    /// Whether a segment may leave now, with window for `room` segments; if not, the pacer wants to be woken.
     pub fn admits(&mut self, now: Time, room: u32, cwnd: u32, min_rtt: Option<u64>) -> bool {
         if self.holds(now) {
             return false;
@@ -212,7 +208,7 @@ impl Pacer {
         }
     }
 
-    /// What left takes so long at the rate.
+    /// Moves the next departure by the time that a segment takes at the rate.
     #[inline]
     fn advance(&mut self, whole: u64) {
         // A burst that is late may be followed by the next earlier, by half its length at most.
@@ -221,7 +217,7 @@ impl Pacer {
         self.next += Span(whole - early);
     }
 
-    /// What comes next is a burst of its own.
+    /// Ends the burst: the next segment begins another.
     pub fn end_burst(&mut self) {
         self.quota = 0;
     }
@@ -252,7 +248,7 @@ mod tests {
 
     #[test]
     fn bursts_of_a_millisecond_leave_a_millisecond_apart() {
-        let mut pacer = Pacer::new(1000, u32::MAX);
+        let mut pacer = Pacer::new(1000, u32::MAX, PACING_SHIFT);
         pacer.set_rate(4_096_000);
         // The first ten segments are not paced, so three bursts go at once; then four every 4000 / 4.096 µs.
         let sent = departures(&mut pacer, Time(10_000_000), Some(50_000));
@@ -263,7 +259,7 @@ mod tests {
     #[test]
     fn the_rate_is_kept_over_time() {
         for rate in [30_000, 400_000, 12_500_000] {
-            let mut pacer = Pacer::new(1000, u32::MAX);
+            let mut pacer = Pacer::new(1000, u32::MAX, PACING_SHIFT);
             pacer.set_rate(rate);
             let sent = departures(&mut pacer, Time(20_000_000_000), Some(100_000)).len() as u64 * 1000;
             let expected = rate * 20;
@@ -273,7 +269,7 @@ mod tests {
 
     #[test]
     fn close_peers_get_longer_bursts_and_slow_ones_single_segments() {
-        let mut pacer = Pacer::new(1000, u32::MAX);
+        let mut pacer = Pacer::new(1000, u32::MAX, PACING_SHIFT);
         pacer.set_rate(100_000);
         assert_eq!((pacer.burst(Some(50_000)), pacer.burst(None)), (1, 1));
         pacer.set_rate(10_240_000);
@@ -284,7 +280,7 @@ mod tests {
 
     #[test]
     fn prague_s_bursts_are_a_quarter_of_a_millisecond_also_to_close_peers() {
-        let mut pacer = Pacer::fine(1000, u32::MAX);
+        let mut pacer = Pacer::new(1000, u32::MAX, FINE_SHIFT);
         pacer.set_rate(40_960_000);
         assert_eq!([pacer.burst(Some(100)), pacer.burst(Some(50_000)), pacer.burst(None)], [10, 10, 10]);
         pacer.set_rate(4_096_000);
@@ -293,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_late_burst_lets_the_next_leave_earlier_by_half_its_length_at_most() {
-        let mut pacer = Pacer::new(1000, u32::MAX);
+        let mut pacer = Pacer::new(1000, u32::MAX, PACING_SHIFT);
         pacer.set_rate(1_000_000);
         departures(&mut pacer, Time(10_000_000), Some(50_000));
         let due = pacer.wake();

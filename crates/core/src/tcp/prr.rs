@@ -27,8 +27,8 @@ impl Prr {
         self.prr_out += segments;
     }
 
-    /// An ACK delivered so many segments (RFC 6937 §3); says how many may be sent now. `growing`: the ACK point
-    /// advanced and nothing new is lost.
+    /// An ACK delivered `delivered` segments (RFC 6937 §3). Returns how many may be sent now. `growing`: the ACK point advanced
+    /// and nothing new is lost.
     pub fn on_ack(&mut self, delivered: u32, pipe: u32, ssthresh: u32, growing: bool) -> u32 {
         self.prr_delivered += delivered;
         let sndcnt = if pipe > ssthresh {

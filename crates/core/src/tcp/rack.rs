@@ -1,9 +1,9 @@
 //! RACK (RFC 8985 §6): a segment is lost when one that left later has arrived, and time enough for reordering has passed.
 //!
-//! What is judged is time of transmission, not the order of numbers: so a retransmission that is lost, or the end of the
-//! data, is found as any other loss. While no reordering has been seen three SACKed segments make a hole lost at once, as
+//! RACK compares times of transmission, not sequence numbers: so it detects a lost retransmission, or a loss at the end of the
+//! data, as any other loss. While no reordering has been seen three SACKed segments make a hole lost at once, as
 //! before (RFC 6675); afterwards the window of tolerance is a quarter of the smallest RTT, and a quarter more for each round
-//! in which a DSACK tells of a retransmission in vain.
+//! in which a DSACK reports a spurious retransmission.
 //!
 //! Facts: net/ipv4/tcp_recovery.c of Linux 7.3, and in tcp_input.c what feeds it.
 //!
@@ -19,14 +19,12 @@ const MAX_REORDERING: u32 = 300;
 /// RFC 8985 §6.2 step 4: recoveries without a DSACK after which the window of tolerance is as at first.
 const PERSIST: u8 = 16;
 
-/// What RACK knows of a connection (the names of RFC 8985 §5.3).
+/// RACK's state of one connection (the names of RFC 8985 §5.3).
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Rack {
     /// RACK.xmit_ts, RACK.end_seq: of those that arrived the segment that left last, and the number after its own.
     xmit_ts: Time,
     end_seq: u32,
-    /// RACK.rtt: its RTT, in µs.
-    pub rtt_us: u32,
     /// Something arrived since losses were looked for.
     pub advanced: bool,
     /// RACK.reordering_seen.
@@ -49,12 +47,16 @@ pub(super) struct Judge {
     allowance: Span,
 }
 
+/// RACK.rtt in µs, at least one.
+pub(super) fn rtt_us(rtt: Span) -> u32 {
+    (rtt.0 / 1000).max(1) as u32
+}
+
 impl Default for Rack {
     fn default() -> Rack {
         Rack {
             xmit_ts: Time::ZERO,
             end_seq: 0,
-            rtt_us: 0,
             advanced: false,
             reordering_seen: false,
             reordering: DUP_THRESH,
@@ -67,15 +69,14 @@ impl Default for Rack {
 
 impl Rack {
     /// RFC 8985 §6.2 step 2: a segment has arrived that left at `at` and is followed by `end`.
-    pub fn advance(&mut self, at: Time, end: u32, rtt: Span) {
+    pub fn advance(&mut self, at: Time, end: u32) {
         self.advanced = true;
-        self.rtt_us = (rtt.0 / 1000).max(1) as u32;
         if (at, end) > (self.xmit_ts, self.end_seq) {
             (self.xmit_ts, self.end_seq) = (at, end);
         }
     }
 
-    /// RFC 8985 §6.2 step 3: one that was never repeated arrived later than others behind it, up to so many segments.
+    /// RFC 8985 §6.2 step 3: a segment that was never retransmitted arrived after others sent up to `segments` later.
     pub fn note_reordering(&mut self, segments: u32) {
         self.reordering_seen = true;
         self.reordering = self.reordering.max(segments.min(MAX_REORDERING));
@@ -87,27 +88,27 @@ impl Rack {
     }
 
     /// RFC 8985 §6.2 step 4: a DSACK. One a round counts; without reordering it has another cause.
-    pub fn note_dsack(&mut self, una: u32, nxt: u32) {
-        if self.dsack_round.is_some_and(|end| una >= end) {
+    pub fn note_dsack(&mut self, snd_una: u32, snd_nxt: u32) {
+        if self.dsack_round.is_some_and(|end| snd_una >= end) {
             self.dsack_round = None;
         }
         if self.reordering_seen && self.dsack_round.is_none() {
-            self.dsack_round = Some(nxt);
+            self.dsack_round = Some(snd_nxt);
             self.reo_wnd_mult = self.reo_wnd_mult.saturating_add(1);
             self.reo_wnd_persist = PERSIST;
         }
     }
 
-    /// A recovery is over, and was none in vain.
-    pub fn note_recovery(&mut self) {
+    /// A recovery is over, and was not spurious.
+    pub fn on_recovery(&mut self) {
         self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
         if self.reo_wnd_persist == 0 {
             self.reo_wnd_mult = 1;
         }
     }
 
-    /// A recovery was in vain: all that it had sent again had arrived.
-    pub fn note_vain_recovery(&mut self) {
+    /// A recovery was spurious: every segment that it retransmitted had arrived.
+    pub fn on_spurious_recovery(&mut self) {
         self.reo_wnd_persist = (self.reo_wnd_persist + 1).min(PERSIST);
     }
 
@@ -119,18 +120,14 @@ impl Rack {
         Span((min_rtt.0 / 4).saturating_mul(u64::from(self.reo_wnd_mult))).min(srtt)
     }
 
-    fn rtt(&self) -> Span {
-        Span::from_micros(u64::from(self.rtt_us))
+    /// RFC 8985 §6.2 step 5, with RACK.rtt and this window of tolerance.
+    pub fn judge(&self, now: Time, rtt: Span, reo_wnd: Span) -> Judge {
+        Judge { xmit_ts: self.xmit_ts, end_seq: self.end_seq, now, allowance: rtt + reo_wnd }
     }
 
-    /// RFC 8985 §6.2 step 5, with this window of tolerance.
-    pub fn judge(&self, now: Time, reo_wnd: Span) -> Judge {
-        Judge { xmit_ts: self.xmit_ts, end_seq: self.end_seq, now, allowance: self.rtt() + reo_wnd }
-    }
-
-    /// What a timeout takes for lost: all that left longer than an RTT ago.
-    pub fn judge_of_timeout(&self, now: Time) -> Judge {
-        Judge { xmit_ts: Time::NEVER, end_seq: u32::MAX, now, allowance: self.rtt() }
+    /// The test of a timeout: segments sent longer than an RTT ago are lost.
+    pub fn judge_of_timeout(now: Time, rtt: Span) -> Judge {
+        Judge { xmit_ts: Time::NEVER, end_seq: u32::MAX, now, allowance: rtt }
     }
 }
 
@@ -164,46 +161,47 @@ impl Judge {
     }
 }
 
-/// What an ACK says of the segments that it acknowledges, one way or the other.
+/// The evidence of one ACK about the segments that it acknowledges, cumulatively or selectively (Linux `struct tcp_sacktag_state`).
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Heard {
+pub(super) struct SacktagState {
     now: Time,
     min_rtt: Span,
     /// One past the highest segment SACKed before; what is lower comes late.
     fack: u32,
     /// Linux `high_seq`.
-    recover: u32,
+    high_seq: u32,
     /// Timestamp echo: what left later did not cause it.
-    echo: Option<u32>,
+    rcv_tsecr: Option<u32>,
     /// The segment that left last, with the number after its own.
     newest: Option<(Time, u32)>,
     rtt: Option<Span>,
-    /// Of those never repeated: first and last acknowledged cumulatively, first and last SACKed, by number.
+    /// Times of transmission of segments never retransmitted: the first and last acknowledged cumulatively, and, with their
+    /// numbers, the first and last SACKed.
     acked: Option<(Time, Time)>,
     sacked: Option<((u32, Time), (u32, Time))>,
     /// One of those acknowledged cumulatively had been repeated.
-    pub repeated: bool,
+    pub retrans_acked: bool,
     /// One was never repeated and had left before the repair began (Linux `FLAG_ORIG_SACK_ACKED`).
-    pub original: bool,
+    pub orig_sack_acked: bool,
     /// The lowest that came late.
-    pub late: Option<u32>,
+    pub reord: Option<u32>,
 }
 
-impl Heard {
-    pub fn new(now: Time, min_rtt: Span, fack: u32, recover: u32, echo: Option<u32>) -> Heard {
-        Heard {
+impl SacktagState {
+    pub fn new(now: Time, min_rtt: Span, fack: u32, high_seq: u32, echo: Option<u32>) -> SacktagState {
+        SacktagState {
             now,
             min_rtt,
             fack,
-            recover,
-            echo,
+            high_seq,
+            rcv_tsecr: echo,
             newest: None,
             rtt: None,
             acked: None,
             sacked: None,
-            repeated: false,
-            original: false,
-            late: None,
+            retrans_acked: false,
+            orig_sack_acked: false,
+            reord: None,
         }
     }
 
@@ -217,7 +215,7 @@ impl Heard {
     /// A segment that was repeated, and had not been SACKed, is acknowledged cumulatively.
     pub fn acked_again(&mut self, seq: u32, at: Time) {
         // Linux `tcp_skb_spurious_retrans`: the timestamp is that of an earlier copy.
-        if self.echo.is_none_or(|echo| echo.wrapping_sub((at.0 / 1000) as u32) as i32 >= 0) {
+        if self.rcv_tsecr.is_none_or(|echo| echo.wrapping_sub((at.0 / 1000) as u32) as i32 >= 0) {
             self.deliver_again(at, seq + 1);
         }
     }
@@ -238,9 +236,9 @@ impl Heard {
     }
 
     fn note_original(&mut self, seq: u32) {
-        self.original |= seq < self.recover;
+        self.orig_sack_acked |= seq < self.high_seq;
         if seq < self.fack {
-            self.late = Some(self.late.map_or(seq, |late| late.min(seq)));
+            self.reord = Some(self.reord.map_or(seq, |late| late.min(seq)));
         }
     }
 
@@ -258,17 +256,17 @@ impl Heard {
         self.rtt = Some(self.now.since(at));
     }
 
-    /// Tells RACK.
-    pub fn tell(&self, rack: &mut Rack) {
-        if let (Some((at, end)), Some(rtt)) = (self.newest, self.rtt) {
-            rack.advance(at, end, rtt);
-        }
+    /// RFC 8985 §6.2 steps 1 and 2: updates RACK, and returns RACK.rtt in µs, if something arrived.
+    pub fn update_rack(&self, rack: &mut Rack) -> Option<u32> {
+        let ((at, end), rtt) = self.newest.zip(self.rtt)?;
+        rack.advance(at, end);
+        Some(rtt_us(rtt))
     }
 
     /// Linux `tcp_ack_update_rtt`: the RTT for the timer, and the one that a minimum is kept of, by the times of
     /// transmission. What was repeated gives none (Karn).
     pub fn rtts(&self) -> Option<(Span, Span)> {
-        let acked = self.acked.filter(|_| !self.repeated);
+        let acked = self.acked.filter(|_| !self.retrans_acked);
         let newest = self.sacked.map(|sacked| sacked.1.1).or(acked.map(|acked| acked.1))?;
         let oldest = acked.map(|acked| acked.0).or(self.sacked.map(|sacked| sacked.0.1))?;
         Some((self.now.since(oldest), self.now.since(newest)))

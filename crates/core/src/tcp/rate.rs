@@ -12,9 +12,9 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::ops::Range;
 
-/// What was known when a segment was last sent. Times in µs.
+/// The state of the connection when a segment was last sent (Linux `tcp_skb_cb.tx`). Times are in µs.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
-struct Sent {
+struct TxRecord {
     sent: u64,
     /// `first_tx_mstamp` of then.
     first_sent: u64,
@@ -33,16 +33,16 @@ struct Sent {
 
 /// A note for each segment, in a ring addressed by its number.
 #[derive(Clone, Debug, PartialEq)]
-struct Notes(Box<[Sent]>);
+struct Notes(Box<[TxRecord]>);
 
 /// One ACK's sample (Linux `struct rate_sample`). Counts in segments, times in µs.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
-pub(super) struct Sample {
+pub(super) struct RateSample {
     /// Delivered during `interval`; none if no segment that is still known was acknowledged.
     pub delivered: Option<u32>,
     /// The time of it; none if shorter than any round trip, as after an ambiguous ACK.
     pub interval: Option<u64>,
-    /// What had been delivered when the segment that gives the sample was sent.
+    /// Segments delivered by the time when the segment that gives the sample was sent.
     pub prior_delivered: u32,
     /// Delivered during `interval` by ACKs with an ECN echo.
     pub delivered_ce: u32,
@@ -56,7 +56,7 @@ pub(super) struct Sample {
     pub rtt: Option<u64>,
     /// Delivered by this ACK.
     pub acked_sacked: u32,
-    /// Of these, marked.
+    /// The part of them that was marked.
     pub marked: u32,
     /// Found lost with this ACK.
     pub losses: u32,
@@ -66,7 +66,7 @@ pub(super) struct Sample {
     pub ack_delayed: bool,
 }
 
-/// What a lost segment had met when it was sent.
+/// A lost segment, with the state of the connection when it was sent.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub(super) struct Loss {
     pub seq: u32,
@@ -79,13 +79,13 @@ pub(super) struct Loss {
 
 /// The notes of all segments in flight, and the sample that an ACK is giving.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Sampler {
+pub(super) struct RateSampler {
     notes: Notes,
     /// Segments delivered so far, the handshake's as one.
     pub delivered: u32,
     /// When that grew last.
     pub delivered_time: u64,
-    /// Of those, by ACKs with an ECN echo.
+    /// Segments delivered by ACKs with an ECN echo.
     delivered_ce: u32,
     /// Segments found lost so far.
     pub lost: u32,
@@ -95,12 +95,12 @@ pub(super) struct Sampler {
     app_limited: u32,
     min_rtt: u64,
     /// The sample under way.
-    news: News,
+    ack: AckInProgress,
 }
 
-/// What the ACK under way shows to be delivered.
+/// The deliveries that the ACK under way shows.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
-struct News {
+struct AckInProgress {
     /// The segment that gives the sample.
     best: Option<u32>,
     /// The time between transmissions.
@@ -112,10 +112,10 @@ struct News {
     ambiguous: bool,
 }
 
-impl Sampler {
+impl RateSampler {
     /// Nothing but the handshake has been delivered; its RTT, if it was measured.
-    pub fn new(now: u64, rtt: Option<u64>) -> Sampler {
-        Sampler {
+    pub fn new(now: u64, rtt: Option<u64>) -> RateSampler {
+        RateSampler {
             notes: Notes(Box::new([])),
             delivered: 1,
             delivered_time: now,
@@ -124,7 +124,7 @@ impl Sampler {
             first_sent: now,
             app_limited: 0,
             min_rtt: rtt.unwrap_or(u64::MAX),
-            news: News::default(),
+            ack: AckInProgress::default(),
         }
     }
 
@@ -144,42 +144,43 @@ impl Sampler {
     }
 
     #[inline]
-    fn note(&mut self, seq: u32) -> &mut Sent {
+    fn note(&mut self, seq: u32) -> &mut TxRecord {
         let mask = self.notes.0.len() - 1;
         &mut self.notes.0[seq as usize & mask]
     }
 
-    /// Makes room for [una, nxt).
+    /// Makes room for [snd_una, snd_nxt).
     #[inline]
-    fn reserve(&mut self, una: u32, nxt: u32) {
-        if (nxt - una) as usize > self.notes.0.len() {
-            self.grow(una, nxt);
+    fn reserve(&mut self, snd_una: u32, snd_nxt: u32) {
+        if (snd_nxt - snd_una) as usize > self.notes.0.len() {
+            self.grow(snd_una, snd_nxt);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn grow(&mut self, una: u32, nxt: u32) {
-        let mut notes = vec![Sent::default(); ((nxt - una) as usize).next_power_of_two().max(64)].into_boxed_slice();
+    fn grow(&mut self, snd_una: u32, snd_nxt: u32) {
+        let mut notes =
+            vec![TxRecord::default(); ((snd_nxt - snd_una) as usize).next_power_of_two().max(64)].into_boxed_slice();
         let held = self.notes.0.len() as u32;
-        for seq in una..nxt.min(una + held) {
+        for seq in snd_una..snd_nxt.min(snd_una + held) {
             notes[seq as usize & (notes.len() - 1)] = *self.note(seq);
         }
         self.notes.0 = notes;
     }
 
-    /// A segment out of [una, nxt) leaves, for the first time or again; `in_flight` counts it.
-    pub fn on_send(&mut self, now: u64, seq: u32, (una, nxt): (u32, u32), in_flight: u32, retransmitted: bool) {
-        self.reserve(una, nxt);
-        if nxt - una == 1 && !retransmitted {
+    /// A segment out of [snd_una, snd_nxt) leaves, for the first time or again; `in_flight` counts it.
+    pub fn on_send(&mut self, now: u64, seq: u32, (snd_una, snd_nxt): (u32, u32), in_flight: u32, retransmitted: bool) {
+        self.reserve(snd_una, snd_nxt);
+        if snd_nxt - snd_una == 1 && !retransmitted {
             (self.first_sent, self.delivered_time) = (now, now);
         }
         *self.note(seq) = self.sent_now(now, in_flight, retransmitted);
     }
 
     /// New segments leave together, behind others; `in_flight` does not count them.
-    pub fn on_send_full(&mut self, now: u64, run: Range<u32>, una: u32, mut in_flight: u32) {
-        self.reserve(una, run.end);
+    pub fn on_send_full(&mut self, now: u64, run: Range<u32>, snd_una: u32, mut in_flight: u32) {
+        self.reserve(snd_una, run.end);
         for seq in run {
             in_flight += 1;
             *self.note(seq) = self.sent_now(now, in_flight, false);
@@ -188,8 +189,8 @@ impl Sampler {
 
     /// The note of a segment that leaves now.
     #[inline]
-    fn sent_now(&self, now: u64, in_flight: u32, retransmitted: bool) -> Sent {
-        Sent {
+    fn sent_now(&self, now: u64, in_flight: u32, retransmitted: bool) -> TxRecord {
+        TxRecord {
             sent: now,
             first_sent: self.first_sent,
             delivered_time: self.delivered_time,
@@ -210,19 +211,19 @@ impl Sampler {
         }
         let note = self.note(seq);
         note.pending = false;
-        let &mut Sent { sent, first_sent, retransmitted, .. } = note;
+        let &mut TxRecord { sent, first_sent, retransmitted, .. } = note;
         self.delivered += 1;
-        let news = &mut self.news;
+        let ack = &mut self.ack;
         match (by_block, retransmitted) {
-            (true, false) => news.sacked_at = Some(sent),
-            (false, false) => news.acked_at = Some(sent),
+            (true, false) => ack.sacked_at = Some(sent),
+            (false, false) => ack.acked_at = Some(sent),
             (true, true) => {}
-            (false, true) => news.ambiguous = true,
+            (false, true) => ack.ambiguous = true,
         }
         let later = |last: u32| sent > self.first_sent || (sent == self.first_sent && seq > last);
-        if news.best.is_none_or(later) {
-            news.best = Some(seq);
-            news.interval = sent.saturating_sub(first_sent);
+        if ack.best.is_none_or(later) {
+            ack.best = Some(seq);
+            ack.interval = sent.saturating_sub(first_sent);
             self.first_sent = sent;
         }
     }
@@ -233,30 +234,30 @@ impl Sampler {
         if self.notes.0.is_empty() {
             return Loss { seq, ..Loss::default() };
         }
-        let Sent { in_flight, lost, app_limited, .. } = *self.note(seq);
+        let TxRecord { in_flight, lost, app_limited, .. } = *self.note(seq);
         Loss { seq, tx_in_flight: in_flight, lost: self.lost - lost, app_limited }
     }
 
     /// The sample of the ACK that covers what was delivered since the last sample; `stamp`: the RTT by its timestamp, if it
     /// advanced. The sender adds what only it knows.
-    pub fn end(&mut self, now: u64, acked_sacked: u32, marked: u32, stamp: Option<u64>) -> Sample {
-        let News { best, interval, acked_at, sacked_at, ambiguous } = core::mem::take(&mut self.news);
+    pub fn end(&mut self, now: u64, acked_sacked: u32, marked: u32, stamp: Option<u64>) -> RateSample {
+        let AckInProgress { best, interval, acked_at, sacked_at, ambiguous } = core::mem::take(&mut self.ack);
         self.advance(now, acked_sacked, marked);
         let acked_at = if ambiguous { None } else { acked_at };
         // Linux `tcp_ack_update_rtt`: of its own notes, else by the timestamp.
         let rtt = sacked_at.or(acked_at).map(|sent| now.saturating_sub(sent).max(1)).or(stamp);
         self.min_rtt = rtt.map_or(self.min_rtt, |rtt| self.min_rtt.min(rtt));
         let Some(best) = best else {
-            return Sample { rtt, acked_sacked, marked, ..Sample::default() };
+            return RateSample { rtt, acked_sacked, marked, ..RateSample::default() };
         };
         let note = *self.note(best);
-        Sample { rtt, acked_sacked, marked, ..self.sample(now, &note, interval) }
+        RateSample { rtt, acked_sacked, marked, ..self.sample(now, &note, interval) }
     }
 
-    /// As [`Sampler::deliver`] and [`Sampler::end`] of an ACK that says nothing but that these segments were delivered, by a
+    /// As [`RateSampler::deliver`] and [`RateSampler::end`] of an ACK that says nothing but that these segments were delivered, by a
     /// block, and none is marked. Never repeated, they left in this order: the last gives the sample.
     #[inline(always)]
-    pub fn deliver_run(&mut self, now: u64, run: Range<u32>) -> Sample {
+    pub fn deliver_run(&mut self, now: u64, run: Range<u32>) -> RateSample {
         let count = run.end - run.start;
         let last = run.end - 1;
         for seq in run.start..last {
@@ -274,10 +275,10 @@ impl Sampler {
         let rtt = now.saturating_sub(note.sent).max(1);
         self.min_rtt = self.min_rtt.min(rtt);
         let interval = note.sent.saturating_sub(note.first_sent);
-        Sample { rtt: Some(rtt), acked_sacked: count, ..self.sample(now, &note, interval) }
+        RateSample { rtt: Some(rtt), acked_sacked: count, ..self.sample(now, &note, interval) }
     }
 
-    /// So many segments were delivered, of which so many marked.
+    /// `acked_sacked` segments were delivered, `marked` of them marked.
     #[inline(always)]
     fn advance(&mut self, now: u64, acked_sacked: u32, marked: u32) {
         if self.app_limited != 0 && self.delivered > self.app_limited {
@@ -289,12 +290,12 @@ impl Sampler {
         }
     }
 
-    /// What the segment shows with which this was noted; `interval`: the time between transmissions.
+    /// The sample of the segment whose record this is; `interval`: the time between transmissions in µs.
     #[inline(always)]
-    fn sample(&self, now: u64, note: &Sent, interval: u64) -> Sample {
+    fn sample(&self, now: u64, note: &TxRecord, interval: u64) -> RateSample {
         let interval = interval.max(now.saturating_sub(note.delivered_time));
         let plausible = self.min_rtt == u64::MAX || interval >= self.min_rtt;
-        Sample {
+        RateSample {
             delivered: Some(self.delivered - note.delivered),
             // draft §4.1.3.5: less than the smallest RTT is the ACK of an original taken for that of its repetition.
             interval: (plausible && interval > 0).then_some(interval),
@@ -303,7 +304,7 @@ impl Sampler {
             tx_in_flight: note.in_flight,
             lost: self.lost - note.lost,
             app_limited: note.app_limited,
-            ..Sample::default()
+            ..RateSample::default()
         }
     }
 }

@@ -13,6 +13,7 @@
 
 use crate::cache::{Cache, LINE};
 use crate::packet::Ecn;
+use crate::tcp::cc::EcnUse;
 use crate::tcp::compress::{BLOCKS_EXPECTED, Compress};
 use crate::tcp::delack::Pace;
 use crate::tcp::gro::Merge;
@@ -27,7 +28,7 @@ use core::mem::offset_of;
 const DELACK: Span = Span::from_millis(200);
 /// Linux's TCP_MAX_QUICKACKS.
 const MAX_QUICKACKS: u32 = 16;
-/// Blocks kept in order of recency; three fit beside a timestamp (RFC 2018 §3).
+/// Blocks kept in order of recency; three fit into an ACK with a timestamp (RFC 2018 §3).
 const RECENT: usize = 4;
 
 /// A segment at its receiver.
@@ -49,10 +50,10 @@ pub struct Arrival {
     pub cwr: bool,
 }
 
-/// How marks are told.
+/// The ECN feedback of a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Feedback {
-    /// Not at all.
+    /// No feedback.
     None,
     /// From a CE until CWR (RFC 3168 §6.1.3).
     Classic,
@@ -64,35 +65,35 @@ enum Feedback {
 
 /// RFC 9768 §3.2.1: with this the counters begin.
 pub(super) const FIRST_CEP: u8 = 5;
-/// RFC 9768 §3.2.2.5.1: so many marks since the last ACK want one.
+/// RFC 9768 §3.2.2.5.1: this many marks since the last ACK are acknowledged at once.
 const MARKS: u8 = 2;
 
 impl Feedback {
     fn of(config: &Config) -> Feedback {
-        match config.cc {
+        match config.cc.ops().ecn {
             _ if !config.ecn => Feedback::None,
-            Cc::Dctcp => Feedback::Dctcp,
-            Cc::Prague => Feedback::Accurate,
-            _ => Feedback::Classic,
+            EcnUse::Dctcp => Feedback::Dctcp,
+            EcnUse::L4s => Feedback::Accurate,
+            EcnUse::Optional => Feedback::Classic,
         }
     }
 }
 
-/// The receiving half of a connection: first what every segment in order needs ([`Receiver::warm`]).
+/// The receiving half of a connection: first what every segment in order needs ([`Receiver::prefetch`]).
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Receiver {
     /// The next segment expected.
-    next: u32,
-    /// What is offered.
+    rcv_nxt: u32,
+    /// The window offered, in segments.
     rwnd: u32,
-    /// An ACK is due when so many segments, so many of them full, have arrived since the last one.
+    /// An ACK is due when `due` segments, `due_full` of them full, have arrived since the last one.
     due: u32,
     /// Segments that arrived since the last ACK, and how many of them were full.
     pending: u32,
     pending_full: u32,
     /// ACKs to be sent at once.
-    quick: u32,
+    quick_acks: u32,
     ts_first: u32,
     ts_last: u32,
     /// When the delayed ACK is due; never if none is.
@@ -111,15 +112,15 @@ pub struct Receiver {
     /// There is a `window`, and a `merge`.
     tunes: bool,
     merges: bool,
-    /// Something is `held`; so many blocks of it are `recent`.
+    /// Something is `held`; `recent_len` blocks of it are in `recent`.
     holds: bool,
     recent_len: u8,
     feedback: Feedback,
     /// Data came that was ECN-capable (`TCP_ECN_SEEN`).
     seen: bool,
-    /// What ACKs say of marks.
+    /// The ACE field of the next ACK.
     ace: u8,
-    /// Of accurate ECN: the last segment came marked; marks since the last ACK.
+    /// Accurate ECN: the last segment arrived marked, and the number of marks since the last ACK.
     last_ce: bool,
     unreported: u8,
     /// The ACK asked for is `early_ack`, of what came before the last segment.
@@ -129,17 +130,17 @@ pub struct Receiver {
     /// So many ACKs of what is out of order may wait for each other (`tcp_comp_sack_nr`); those that do, once a hole was seen.
     comp_sack_nr: u8,
     compress: Option<Box<Compress>>,
-    /// What arrived out of order, ascending, never touching.
+    /// Blocks of segments that arrived out of order, ascending; no two touch.
     held: VecDeque<Block>,
     /// The blocks of `held` that changed last, the most recent first.
     recent: [Block; RECENT],
     rare: Option<Box<Rare>>,
 }
 
-/// What not all receivers have: of a crowd without it each is a line shorter.
+/// Fields that few receivers need. Kept apart, so that each of many receivers is a cache line shorter.
 #[derive(Clone, Default, Debug)]
 struct Rare {
-    /// What tunes the offer, if anything does.
+    /// The tuned receive window, if it is tuned.
     window: Option<Window>,
     /// Segments that the card hands up together.
     merge: Option<Merge>,
@@ -162,7 +163,7 @@ impl Receiver {
             (AckPolicy::Delayed, _) => (2, 2),
         };
         Receiver {
-            next: 0,
+            rcv_nxt: 0,
             rwnd: config.first_window(),
             tunes: rare.window.is_some(),
             merges,
@@ -180,7 +181,7 @@ impl Receiver {
             early: false,
             pending: 0,
             pending_full: 0,
-            quick: 0,
+            quick_acks: 0,
             ts_first: 0,
             ts_last: 0,
             deadline: Time::NEVER,
@@ -204,16 +205,16 @@ impl Receiver {
             self.watch(now, &arrival);
         }
         self.ts_last = ts;
-        if seq != self.next || self.holds {
+        if seq != self.rcv_nxt || self.holds {
             return self.out_of_order(now, seq, ts, arrival.rtt_us);
         }
-        self.next += 1;
+        self.rcv_nxt += 1;
         if self.pending == 0 {
             self.ts_first = ts;
         }
         self.pending += 1;
         self.pending_full += u32::from(full);
-        if self.quick > 0 || (self.pending >= self.due && self.pending_full >= u32::from(self.due_full)) {
+        if self.quick_acks > 0 || (self.pending >= self.due && self.pending_full >= u32::from(self.due_full)) {
             if self.merges && self.waits_to_merge(now, ts, pushed) {
                 return false;
             }
@@ -282,15 +283,15 @@ impl Receiver {
         self.recent_len > 0 || self.duplicate.is_some() || self.tunes
     }
 
-    /// As [`crate::tcp::Sender::warm`].
+    /// Prefetches the lines that every segment in order needs. A hint never affects results.
     #[inline]
-    pub fn warm(&self, cache: &impl Cache) {
-        cache.fetch_lines(&self.next, const { offset_of!(Receiver, recent).div_ceil(LINE) });
+    pub fn prefetch(&self, cache: &impl Cache) {
+        cache.fetch_lines(&self.rcv_nxt, const { offset_of!(Receiver, recent).div_ceil(LINE) });
     }
 
-    /// The same of what a segment out of order needs beside, where one has come: the block that most of them go to.
+    /// Prefetches what a segment out of order needs in addition, if one has arrived: the block that most of them extend.
     #[inline]
-    pub fn warm_held(&self, cache: &impl Cache) {
+    pub fn prefetch_held(&self, cache: &impl Cache) {
         if self.holds
             && let Some(last) = self.held.back()
         {
@@ -302,7 +303,7 @@ impl Receiver {
     /// The next segment expected: everything below has arrived.
     #[inline]
     pub fn next_expected(&self) -> u32 {
-        self.next
+        self.rcv_nxt
     }
 
     /// The next segment is a FIN: it is acknowledged at once (Linux `tcp_fin` of who has closed already).
@@ -333,7 +334,7 @@ impl Receiver {
 
     #[inline]
     fn watch(&mut self, now: Time, &Arrival { seq, rtt_us, ecn, cwr, .. }: &Arrival) {
-        if self.adaptive && self.pace.note_arrival(now, rtt_us, seq == self.next) {
+        if self.adaptive && self.pace.note_arrival(now, rtt_us, seq == self.rcv_nxt) {
             self.quicken(MAX_QUICKACKS);
         }
         match self.feedback {
@@ -349,22 +350,22 @@ impl Receiver {
         }
     }
 
-    /// What is offered may grow with what arrives; then ACKs are quick (Linux `tcp_grow_window`).
+    /// The window may grow with a segment that arrives; then ACKs are quick (Linux `tcp_grow_window`).
     #[inline(never)]
     fn tune(&mut self, now: Time, seq: u32, rtt_us: u32) {
-        let in_order = seq == self.next;
+        let in_order = seq == self.rcv_nxt;
         let held = self.held.iter().map(|block| block.end - block.start).sum();
         let next = match self.held.front() {
-            _ if !in_order => self.next,
+            _ if !in_order => self.rcv_nxt,
             Some(first) if first.start == seq + 1 => first.end,
             _ => seq + 1,
         };
         let last = self.held.back().map_or(0, |last| last.end).max(seq + 1);
         let span = last.saturating_sub(next);
         let seen = Seen { now, next, in_order, rtt_us, held, span };
-        let is_new = seq >= self.next;
+        let is_new = seq >= self.rcv_nxt;
         if self.window().is_some_and(|window| is_new && window.on_arrival(&seen)) && self.adaptive {
-            self.quick |= 1;
+            self.quick_acks |= 1;
         }
     }
 
@@ -376,10 +377,10 @@ impl Receiver {
         self.rare.as_mut()?.merge.as_mut()
     }
 
-    /// What the next ACK offers.
+    /// Selects the window that the next ACK offers.
     #[inline(never)]
     fn offer(&mut self) {
-        let next = self.next;
+        let next = self.rcv_nxt;
         if let Some(window) = self.window() {
             self.rwnd = window.select(next);
         }
@@ -391,7 +392,7 @@ impl Receiver {
         self.tunes
     }
 
-    /// What ACKs offer, in segments, where that is tuned.
+    /// The window that ACKs offer, in segments, if it is tuned.
     pub fn tuned(&self) -> Option<u32> {
         self.tunes.then_some(self.rwnd)
     }
@@ -443,7 +444,7 @@ impl Receiver {
     fn quicken(&mut self, segments: u32) {
         if self.adaptive {
             let half = (self.rwnd / 2).max(2);
-            self.quick = self.quick.max(segments.min(half));
+            self.quick_acks = self.quick_acks.max(segments.min(half));
         }
     }
 
@@ -488,7 +489,7 @@ impl Receiver {
             return ack;
         }
         Ack {
-            cum: self.next,
+            cum: self.rcv_nxt,
             ts_first: self.ts_first,
             ts_last: self.ts_last,
             window: self.rwnd,
@@ -505,9 +506,9 @@ impl Receiver {
         self.early = false;
         self.deadline = Time::NEVER;
         self.at_once = false;
-        if self.quick > 0 {
-            self.quick -= 1;
-            if self.quick == 0 {
+        if self.quick_acks > 0 {
+            self.quick_acks -= 1;
+            if self.quick_acks == 0 {
                 self.pace.deflate();
             }
         }
@@ -520,33 +521,33 @@ impl Receiver {
     #[cold]
     #[inline(never)]
     fn out_of_order(&mut self, now: Time, seq: u32, ts: u32, rtt_us: u32) -> bool {
-        if seq == self.next {
+        if seq == self.rcv_nxt {
             if self.pending == 0 {
                 self.ts_first = ts;
             }
-            let before = self.next - self.pending;
-            self.next += 1;
+            let before = self.rcv_nxt - self.pending;
+            self.rcv_nxt += 1;
             self.release();
             self.holds = !self.held.is_empty();
             if self.holds {
-                self.note_next_hole(now, self.next - before, rtt_us);
+                self.note_next_hole(now, self.rcv_nxt - before, rtt_us);
             }
         } else {
             // Linux `tcp_data_queue`: what came before, and nothing else out of order, makes ACKs quick.
-            if !self.dsacks || seq < self.next {
+            if !self.dsacks || seq < self.rcv_nxt {
                 self.enter_quickack(MAX_QUICKACKS);
             }
-            if seq < self.next {
+            if seq < self.rcv_nxt {
                 self.note_duplicate(seq);
             }
-            if seq > self.next {
+            if seq > self.rcv_nxt {
                 let block = self.hold(seq);
                 self.holds = true;
                 let forgets = self.report(block) >= BLOCKS_EXPECTED;
                 if self.waits(now, rtt_us, forgets) {
                     return false;
                 }
-            } else if seq + 1 >= self.next - self.pending {
+            } else if seq + 1 >= self.rcv_nxt - self.pending {
                 // RFC 7323 §4.3: what ends no lower than the last ACK (as Linux has it) renews the echo. So an ACK that is
                 // repeated because the first was lost gives the RTT of the retransmission, not the time since the loss.
                 self.ts_first = ts;
@@ -559,14 +560,14 @@ impl Receiver {
 
     /// Whether the ACK of what came above a hole waits for others; not if those that wait know blocks that the list of now `forgets`.
     fn waits(&mut self, now: Time, rtt_us: u32, forgets: bool) -> bool {
-        if self.comp_sack_nr == 0 || self.quick > 0 || self.at_once || self.early {
+        if self.comp_sack_nr == 0 || self.quick_acks > 0 || self.at_once || self.early {
             return false;
         }
         let compress = self.compress.get_or_insert_default();
         if forgets && compress.is_holding() {
             return false;
         }
-        let Some(until) = compress.hold(now, self.next, u32::from(self.comp_sack_nr), rtt_us) else { return false };
+        let Some(until) = compress.hold(now, self.rcv_nxt, u32::from(self.comp_sack_nr), rtt_us) else { return false };
         // Linux `tcp_delack_timer_handler`: a delayed ACK's timer that is left over sends what is compressed.
         self.deadline = self.deadline.min(until).min(self.pace.leftover(now));
         true
@@ -593,7 +594,7 @@ impl Receiver {
         true
     }
 
-    /// What waited is told with the ACK that leaves now.
+    /// The ACK that is sent now replaces those that waited.
     fn release_acks(&mut self) {
         if let Some(merge) = self.merge() {
             merge.flushed();
@@ -607,13 +608,13 @@ impl Receiver {
         self.duplicate = self.dsacks.then_some(seq);
     }
 
-    /// What was held and is in order now.
+    /// Delivers the held block that is in order now.
     fn release(&mut self) {
         let Some(&first) = self.held.front() else { return };
-        if first.start != self.next {
+        if first.start != self.rcv_nxt {
             return;
         }
-        self.next = first.end;
+        self.rcv_nxt = first.end;
         self.held.pop_front();
         self.forget(first);
     }

@@ -39,17 +39,17 @@ impl Rto {
         Rto { srtt: 0, rttvar: 0, mdev: 0, mdev_max: 0, rto: INITIAL.0, min: min.0, rtt_seq: 0, linux, backoff: 0 }
     }
 
-    /// A sample. `una` and `nxt` delimit what is outstanding after the ACK that gave it.
+    /// A sample. `snd_una` and `snd_nxt` delimit what is outstanding after the ACK that gave it.
     #[inline]
-    pub fn sample(&mut self, rtt: Span, una: u32, nxt: u32) {
+    pub fn sample(&mut self, rtt: Span, snd_una: u32, snd_nxt: u32) {
         // RFC 6298 §5.7: a new sample replaces the backed-off timeout.
         self.backoff = 0;
         if self.srtt == 0 {
-            return self.first(rtt.0.max(1), nxt);
+            return self.first(rtt.0.max(1), snd_nxt);
         }
         let error = rtt.0 as i64 - self.srtt as i64;
         if self.linux {
-            self.linux_deviation(error, una, nxt);
+            self.linux_deviation(error, snd_una, snd_nxt);
             self.srtt = self.srtt.wrapping_add_signed(error >> 3).max(1);
             self.rto = (self.srtt + self.rttvar).min(MAX.0);
         } else {
@@ -61,18 +61,18 @@ impl Rto {
     }
 
     #[cold]
-    fn first(&mut self, rtt: u64, nxt: u32) {
+    fn first(&mut self, rtt: u64, snd_nxt: u32) {
         // RFC 6298 §2.2: SRTT = R, RTTVAR = R/2.
         self.srtt = rtt;
         self.mdev = 2 * rtt;
         self.rttvar = if self.linux { self.mdev.max(self.min) } else { self.mdev };
         self.mdev_max = self.rttvar;
-        self.rtt_seq = nxt;
+        self.rtt_seq = snd_nxt;
         self.rto = (self.srtt + self.rttvar).max(self.min).min(MAX.0);
     }
 
     #[inline]
-    fn linux_deviation(&mut self, error: i64, una: u32, nxt: u32) {
+    fn linux_deviation(&mut self, error: i64, snd_una: u32, snd_nxt: u32) {
         let mut step = error.abs() - (self.mdev >> 2) as i64;
         if error < 0 && step > 0 {
             step >>= 3;
@@ -82,11 +82,11 @@ impl Rto {
             self.mdev_max = self.mdev;
             self.rttvar = self.rttvar.max(self.mdev_max);
         }
-        if una > self.rtt_seq {
+        if snd_una > self.rtt_seq {
             if self.mdev_max < self.rttvar {
                 self.rttvar -= (self.rttvar - self.mdev_max) >> 2;
             }
-            self.rtt_seq = nxt;
+            self.rtt_seq = snd_nxt;
             self.mdev_max = self.min;
         }
     }
@@ -108,7 +108,7 @@ impl Rto {
         self.backoff = (self.backoff + 1).min(16);
     }
 
-    /// What doubles has whole ticks (Linux `icsk_rto`).
+    /// Rounds the timeout up to whole ticks, before it doubles (Linux `icsk_rto`).
     pub fn round_up(&mut self, wheel: Wheel) {
         self.rto = wheel.span(wheel.ticks(Span(self.rto))).0;
     }

@@ -29,7 +29,7 @@ const PROBE: u8 = 16;
 /// RFC 6675 §2: DupThresh, the number of SACKed segments above a hole that make it lost.
 const DUP_THRESH: usize = 3;
 
-/// What a cumulative ACK took off the scoreboard.
+/// The segments that a cumulative ACK took off the scoreboard.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Advanced {
     /// Segments that had been SACKed before.
@@ -50,7 +50,8 @@ pub(super) struct Scoreboard {
     pub lost: u32,
     /// Retransmissions in the network (Linux's `retrans_out`, which also has those of undone losses after their SACK).
     pub retx: u32,
-    /// Of those, such that there are not (see [`Scoreboard::lose_by_timeout`]).
+    /// Leaked entries of `retx`: counted as in flight although no retransmission is (a Linux bug, reproduced on purpose; see
+    /// [`Scoreboard::lose_by_timeout`]).
     leaked: u32,
     /// Segments that only a probe sent again.
     probes: u32,
@@ -77,22 +78,22 @@ impl Scoreboard {
         self.sacked | self.lost | self.retx | self.probes == 0
     }
 
-    /// The same but for what a probe sent again.
+    /// Nothing is SACKed, lost or retransmitted, except by a loss probe.
     #[inline]
     pub fn is_whole(&self) -> bool {
         self.sacked | self.lost | self.retx == 0
     }
 
-    /// RFC 6675 §4 `SetPipe`: segments in the network out of [una, nxt).
+    /// RFC 6675 §4 `SetPipe`: segments in the network out of [snd_una, snd_nxt).
     #[inline]
-    pub fn pipe(&self, una: u32, nxt: u32) -> u32 {
-        nxt - una + self.retx - self.sacked - self.lost
+    pub fn pipe(&self, snd_una: u32, snd_nxt: u32) -> u32 {
+        snd_nxt - snd_una + self.retx - self.sacked - self.lost
     }
 
-    /// See [`crate::tcp::Sender::warm_board`].
+    /// See [`crate::tcp::Sender::prefetch_scoreboard`].
     #[inline]
-    pub fn warm_first(&self, una: u32, cache: &impl Cache) {
-        if let Some(flag) = self.flags.get(una as usize & self.flags.len().wrapping_sub(1)) {
+    pub fn prefetch_first(&self, snd_una: u32, cache: &impl Cache) {
+        if let Some(flag) = self.flags.get(snd_una as usize & self.flags.len().wrapping_sub(1)) {
             cache.fetch(flag);
         }
         if let Some(again) = self.sent_again.front() {
@@ -107,29 +108,29 @@ impl Scoreboard {
         &mut self.flags[seq as usize & mask]
     }
 
-    /// Makes room for the segments [una, nxt).
+    /// Makes room for the segments [snd_una, snd_nxt).
     #[inline]
-    pub fn reserve(&mut self, una: u32, nxt: u32) {
-        if (nxt - una) as usize > self.flags.len() {
-            self.grow(una, nxt);
+    pub fn reserve(&mut self, snd_una: u32, snd_nxt: u32) {
+        if (snd_nxt - snd_una) as usize > self.flags.len() {
+            self.grow(snd_una, snd_nxt);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn grow(&mut self, una: u32, nxt: u32) {
-        let size = ((nxt - una) as usize).next_power_of_two().max(16);
+    fn grow(&mut self, snd_una: u32, snd_nxt: u32) {
+        let size = ((snd_nxt - snd_una) as usize).next_power_of_two().max(16);
         let mut flags = vec![0; size].into_boxed_slice();
         if !self.is_clean() {
             let held = self.flags.len() as u32;
-            for seq in una..nxt.min(una + held) {
+            for seq in snd_una..snd_nxt.min(snd_una + held) {
                 flags[seq as usize & (size - 1)] = *self.flag(seq);
             }
         }
         self.flags = flags;
     }
 
-    /// Gives back what a flight of so many segments does not need by far.
+    /// Frees the ring if a flight of `segments` needs less than a quarter of it.
     pub fn fit(&mut self, segments: u32) {
         if self.is_clean() && self.flags.len() > 16 && self.flags.len() / 4 >= segments as usize {
             self.flags = Box::default();
@@ -146,19 +147,19 @@ impl Scoreboard {
         !self.is_clean() && self.flags[seq as usize & (self.flags.len() - 1)] & EVER != 0
     }
 
-    /// One past the highest SACKed segment; una if there is none.
-    pub fn fack(&self, una: u32) -> u32 {
-        if self.sacked > 0 { self.top[0] + 1 } else { una }
+    /// One past the highest SACKed segment; snd_una if there is none.
+    pub fn fack(&self, snd_una: u32) -> u32 {
+        if self.sacked > 0 { self.top[0] + 1 } else { snd_una }
     }
 
-    /// A cumulative ACK: [una, cum) leave the scoreboard. Shows each that was not SACKed, and whether it was sent more than once,
+    /// A cumulative ACK: [snd_una, cum) leave the scoreboard. Shows each that was not SACKed, and whether it was sent more than once,
     /// if anything stands there.
-    pub fn advance(&mut self, una: u32, cum: u32, mut gone: impl FnMut(u32, bool)) -> Advanced {
+    pub fn advance(&mut self, snd_una: u32, cum: u32, mut gone: impl FnMut(u32, bool)) -> Advanced {
         let mut result = Advanced::default();
-        if una == cum || self.is_clean() {
+        if snd_una == cum || self.is_clean() {
             return result;
         }
-        for seq in una..cum {
+        for seq in snd_una..cum {
             let flag = core::mem::take(self.flag(seq));
             if flag == SACKED {
                 result.were_sacked += 1;
@@ -178,13 +179,13 @@ impl Scoreboard {
         result
     }
 
-    /// RFC 6675 §4 `Update`: marks what the blocks report of [una, nxt); says how many segments are newly SACKed, and shows
+    /// RFC 6675 §4 `Update`: marks what the blocks report of [snd_una, snd_nxt); says how many segments are newly SACKed, and shows
     /// each, and whether it was sent more than once.
-    pub fn sack(&mut self, una: u32, nxt: u32, blocks: &[Block], mut newly: impl FnMut(u32, bool)) -> u32 {
+    pub fn sack(&mut self, snd_una: u32, snd_nxt: u32, blocks: &[Block], mut newly: impl FnMut(u32, bool)) -> u32 {
         if blocks.is_empty() {
             return 0;
         }
-        self.reserve(una, nxt);
+        self.reserve(snd_una, snd_nxt);
         let before = self.sacked;
         let known = self.known;
         for (block, was) in blocks.iter().zip(&known) {
@@ -192,7 +193,7 @@ impl Scoreboard {
             if known.contains(block) {
                 continue;
             }
-            let (mut seq, end) = (block.start.max(una), block.end.min(nxt));
+            let (mut seq, end) = (block.start.max(snd_una), block.end.min(snd_nxt));
             if was.start <= seq && seq < was.end {
                 seq = was.end;
             }
@@ -206,24 +207,30 @@ impl Scoreboard {
                 }
             }
         }
-        let clipped = |block: &Block| Block { start: block.start.max(una), end: block.end.min(nxt) };
+        let clipped = |block: &Block| Block { start: block.start.max(snd_una), end: block.end.min(snd_nxt) };
         self.known = core::array::from_fn(|place| blocks.get(place).map_or(Block::default(), clipped));
         self.sacked - before
     }
 
-    /// The same where the first block lies above all that are SACKed, or has grown there, by segments that left once, and the
-    /// others stand where they stood: marks and gives those segments. Else nothing is done.
+    /// A short cut of [`Scoreboard::sack`]: the first block lies above all SACKed segments, or has grown there, by segments that
+    /// were never retransmitted, and the other blocks are known. Marks those segments and returns them. In any other case `None`,
+    /// and nothing has changed.
     #[inline(always)]
-    pub fn sack_above(&mut self, una: u32, nxt: u32, blocks: &[Block]) -> Option<Range<u32>> {
+    pub fn sack_above(&mut self, snd_una: u32, snd_nxt: u32, blocks: &[Block]) -> Option<Range<u32>> {
         let (first, known) = (*blocks.first()?, self.known);
         let grown = first.start == known[0].start && known[0].start < known[0].end;
         let run = if grown { known[0].end } else { first.start }..first.end;
-        if first.start < una || run.is_empty() || run.end > nxt || run.start <= self.top[0] || run.start < self.undone {
+        if first.start < snd_una
+            || run.is_empty()
+            || run.end > snd_nxt
+            || run.start <= self.top[0]
+            || run.start < self.undone
+        {
             return None;
         }
         let second = blocks.get(1).copied().unwrap_or_default();
         let third = blocks.get(2).copied().unwrap_or_default();
-        let stands = |block: Block| block.start >= una || block.end == 0;
+        let stands = |block: Block| block.start >= snd_una || block.end == 0;
         let stood = if grown { [known[1], known[2]] } else { [known[0], known[1]] };
         let same = [second, third] == stood && stands(second) && stands(third);
         // RFC 2883: inside the second it would be a duplicate.
@@ -232,7 +239,7 @@ impl Scoreboard {
             return None;
         }
         // Only a clean board lacks room, and on that no flag stands.
-        self.reserve(una, nxt);
+        self.reserve(snd_una, snd_nxt);
         if run.clone().any(|seq| *self.flag(seq) != 0) {
             return None;
         }
@@ -277,9 +284,9 @@ impl Scoreboard {
     }
 
     /// RFC 6675 §4 `IsLost`, of every segment that has not been asked yet; says how many are newly lost, and shows each.
-    pub fn mark_lost(&mut self, una: u32, mut newly: impl FnMut(u32)) -> u32 {
+    pub fn mark_lost(&mut self, snd_una: u32, mut newly: impl FnMut(u32)) -> u32 {
         let before = self.lost;
-        for seq in self.judged.max(una)..self.top[DUP_THRESH - 1] {
+        for seq in self.judged.max(snd_una)..self.top[DUP_THRESH - 1] {
             let flag = self.flag(seq);
             if *flag & (SACKED | LOST) == 0 {
                 *flag |= LOST;
@@ -293,13 +300,13 @@ impl Scoreboard {
 
     /// A retransmission is lost when three segments are SACKed that were first sent after it (as Linux judged before RACK;
     /// RFC 6675 leaves it to the timer). Says how many are newly lost, and shows each.
-    pub fn mark_retransmissions_lost(&mut self, una: u32, mut newly: impl FnMut(u32)) -> u32 {
+    pub fn mark_retransmissions_lost(&mut self, snd_una: u32, mut newly: impl FnMut(u32)) -> u32 {
         let before = self.retx;
         while let Some(&(seq, next)) = self.sent_again.front()
-            && (seq < una || next <= self.top[DUP_THRESH - 1])
+            && (seq < snd_una || next <= self.top[DUP_THRESH - 1])
         {
             self.sent_again.pop();
-            if seq >= una && *self.flag(seq) & (LOST | RETX) == LOST | RETX {
+            if seq >= snd_una && *self.flag(seq) & (LOST | RETX) == LOST | RETX {
                 *self.flag(seq) &= !RETX;
                 self.retx -= 1;
                 self.repeat_again(seq);
@@ -309,11 +316,11 @@ impl Scoreboard {
         before - self.retx
     }
 
-    /// After a timeout: everything in [una, nxt) that is not SACKed is lost, and so are the retransmissions. Shows what was
+    /// After a timeout: everything in [snd_una, snd_nxt) that is not SACKed is lost, and so are the retransmissions. Shows what was
     /// not known to be lost.
-    pub fn all_lost(&mut self, una: u32, nxt: u32, mut newly: impl FnMut(u32)) {
-        self.reserve(una, nxt);
-        for seq in una..nxt {
+    pub fn all_lost(&mut self, snd_una: u32, snd_nxt: u32, mut newly: impl FnMut(u32)) {
+        self.reserve(snd_una, snd_nxt);
+        for seq in snd_una..snd_nxt {
             let flag = self.flag(seq);
             if *flag & SACKED == 0 {
                 let known = *flag & (LOST | RETX) == LOST;
@@ -323,17 +330,17 @@ impl Scoreboard {
                 }
             }
         }
-        self.lost = nxt - una - self.sacked;
+        self.lost = snd_nxt - snd_una - self.sacked;
         self.retx = 0;
         (self.sent_again, self.lost_again) = (Ring::default(), Ring::default());
-        self.judged = nxt;
-        self.next_rxt = una;
+        self.judged = snd_nxt;
+        self.next_rxt = snd_una;
     }
 
-    /// The timeout was spurious: [una, nxt) is in the network, what was retransmitted twice. Losses are judged anew.
-    pub fn none_lost(&mut self, una: u32, nxt: u32) {
+    /// The timeout was spurious: [snd_una, snd_nxt) is in the network, what was retransmitted twice. Losses are judged anew.
+    pub fn none_lost(&mut self, snd_una: u32, snd_nxt: u32) {
         if self.lost > 0 {
-            for seq in una..nxt {
+            for seq in snd_una..snd_nxt {
                 let flag = self.flag(seq);
                 if *flag & (RETX | SACKED | PROBE) != 0 {
                     *flag &= !LOST;
@@ -346,32 +353,32 @@ impl Scoreboard {
             }
         }
         self.lost = 0;
-        self.judged = una;
-        self.next_rxt = una;
+        self.judged = snd_una;
+        self.next_rxt = snd_una;
     }
 
-    /// Recovery begins: retransmissions start at una (RFC 6675 §5 step 4.3).
-    pub fn begin_recovery(&mut self, una: u32) {
-        self.next_rxt = self.next_rxt.max(una);
+    /// Recovery begins: retransmissions start at snd_una (RFC 6675 §5 step 4.3).
+    pub fn begin_recovery(&mut self, snd_una: u32) {
+        self.next_rxt = self.next_rxt.max(snd_una);
     }
 
-    /// What was repeated is lost, and to be repeated again.
+    /// A retransmission is lost, and its segment must be retransmitted again.
     fn repeat_again(&mut self, seq: u32) {
         self.lost_again.insert_where(seq, |&higher| seq < higher);
     }
 
     /// RFC 6675 §4 `NextSeg` rule 1: the lowest lost segment above HighRxt, or lower one that was lost again.
-    pub fn next_lost(&mut self, una: u32) -> Option<u32> {
+    pub fn next_lost(&mut self, snd_una: u32) -> Option<u32> {
         if self.lost == 0 {
             return None;
         }
         while let Some(&seq) = self.lost_again.front()
-            && (seq < una || *self.flag(seq) & (LOST | RETX) != LOST)
+            && (seq < snd_una || *self.flag(seq) & (LOST | RETX) != LOST)
         {
             self.lost_again.pop();
         }
         let again = self.lost_again.front().copied();
-        let mut seq = self.next_rxt.max(una);
+        let mut seq = self.next_rxt.max(snd_una);
         while seq < self.judged && *self.flag(seq) & (LOST | RETX) != LOST {
             seq += 1;
         }
@@ -381,24 +388,24 @@ impl Scoreboard {
     }
 
     /// RFC 6675 §4 `NextSeg` rule 3: the lowest unSACKed segment above HighRxt and below the highest SACKed one.
-    pub fn next_hole(&mut self, una: u32) -> Option<u32> {
-        let from = self.next_rxt.max(una);
+    pub fn next_hole(&mut self, snd_una: u32) -> Option<u32> {
+        let from = self.next_rxt.max(snd_una);
         let hole = (from..self.top[0]).find(|&seq| *self.flag(seq) & (SACKED | RETX) == 0);
         self.next_rxt = hole.unwrap_or(from.max(self.top[0]));
         hole
     }
 
     /// RFC 6675 §4 `NextSeg` rule 4: the highest unSACKed segment.
-    pub fn highest_unsacked(&mut self, una: u32, nxt: u32) -> Option<u32> {
-        (una..nxt).rev().find(|&seq| *self.flag(seq) & SACKED == 0)
+    pub fn highest_unsacked(&mut self, snd_una: u32, snd_nxt: u32) -> Option<u32> {
+        (snd_una..snd_nxt).rev().find(|&seq| *self.flag(seq) & SACKED == 0)
     }
 
-    /// A segment is retransmitted; `nxt` is the next new one. Rules 1 and 3 move HighRxt, the rescue of rule 4 does not.
-    pub fn on_retransmit(&mut self, seq: u32, nxt: u32, rescue: bool) {
+    /// A segment is retransmitted; `snd_nxt` is the next new one. Rules 1 and 3 move HighRxt, the rescue of rule 4 does not.
+    pub fn on_retransmit(&mut self, seq: u32, snd_nxt: u32, rescue: bool) {
         if !rescue {
             self.next_rxt = self.next_rxt.max(seq + 1);
         }
-        self.sent_again.push((seq, nxt));
+        self.sent_again.push((seq, snd_nxt));
         let flag = self.flag(seq);
         let (again, probe) = (*flag & RETX != 0, *flag & PROBE != 0);
         *flag = (*flag | RETX | EVER) & !PROBE;
@@ -406,13 +413,13 @@ impl Scoreboard {
         self.probes -= u32::from(probe);
     }
 
-    /// Bytes that are not zero and should be: those of segments outside [una, nxt), and all if the counts are zero.
+    /// Bytes that are not zero and should be: those of segments outside [snd_una, snd_nxt), and all if the counts are zero.
     #[cfg(test)]
-    pub fn stale(&self, una: u32, nxt: u32) -> usize {
+    pub fn stale(&self, snd_una: u32, snd_nxt: u32) -> usize {
         let marked = self.flags.iter().filter(|&&flag| flag != 0).count();
         let mask = self.flags.len().wrapping_sub(1);
         let mine = |seq: &u32| !self.flags.is_empty() && self.flags[*seq as usize & mask] != 0;
-        if self.is_clean() { marked } else { marked - (una..nxt).filter(mine).count() }
+        if self.is_clean() { marked } else { marked - (snd_una..snd_nxt).filter(mine).count() }
     }
 
     /// Whether an outstanding segment is SACKed.
@@ -421,12 +428,13 @@ impl Scoreboard {
         self.sacked > 0 && self.flags[seq as usize & (self.flags.len() - 1)] & SACKED != 0
     }
 
-    /// The counts by a slow recount of [una, nxt): (sacked, lost, retx).
+    /// The counts by a slow recount of [snd_una, snd_nxt): (sacked, lost, retx).
     #[cfg(test)]
-    pub fn recount(&self, una: u32, nxt: u32) -> (u32, u32, u32) {
+    pub fn recount(&self, snd_una: u32, snd_nxt: u32) -> (u32, u32, u32) {
         let count = |bit| {
             let mask = self.flags.len().wrapping_sub(1);
-            (una..nxt).filter(|&s| !self.flags.is_empty() && self.flags[s as usize & mask] & bit != 0).count() as u32
+            (snd_una..snd_nxt).filter(|&s| !self.flags.is_empty() && self.flags[s as usize & mask] & bit != 0).count()
+                as u32
         };
         (count(SACKED), count(LOST), count(RETX) + self.leaked)
     }
@@ -443,9 +451,9 @@ mod tests {
         Block { start, end }
     }
 
-    fn lost(board: &mut Scoreboard, una: u32) -> Vec<u32> {
+    fn lost(board: &mut Scoreboard, snd_una: u32) -> Vec<u32> {
         let mut all = Vec::new();
-        while let Some(seq) = board.next_lost(una) {
+        while let Some(seq) = board.next_lost(snd_una) {
             board.on_retransmit(seq, 20, false);
             all.push(seq);
         }

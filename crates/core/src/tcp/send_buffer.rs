@@ -12,9 +12,9 @@
 //! segments is that of a kernel without wireless devices, as the kernel world's is (one with them and with IP tunnels, as distributions
 //! build it, rounds up to 4352 bytes); reordering is taken to be less than a window.
 
+use super::Config;
 use super::pacing::gso_segments;
 use super::window::{INIT_CWND, OVERHEAD};
-use super::{Cc, Config};
 
 /// `MAX_TCP_HEADER` and the aligned `struct skb_shared_info`: with a segment in one allocation of a power of two.
 const HEADS: u32 = 256 + 320;
@@ -23,13 +23,13 @@ const SK_BUFF: u32 = 256;
 /// Bytes that an application writes at once.
 const WRITE: u32 = 256 << 10;
 
-/// What is in a buffer, in segments.
+/// The contents of a send buffer, in segments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Queued {
     pub segments: u32,
-    /// Of these, SACKed.
+    /// The SACKed segments among them.
     pub sacked: u32,
-    /// Of a burst.
+    /// The segments of a burst.
     pub burst: u32,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Queued {
 pub(super) struct SendBuffer {
     /// `tcp_wmem[2]`, in bytes.
     wmem: u64,
-    /// What a segment is given room for, in bytes.
+    /// The bytes of buffer reserved for a segment.
     per_mss: u64,
     /// Windows that there is room for.
     windows: u64,
@@ -47,7 +47,7 @@ pub(super) struct SendBuffer {
     /// Segments of an skb that is filled, and of a write.
     goal: u32,
     write: u32,
-    /// What there is room for, in bytes.
+    /// The size of the buffer in bytes.
     sk_sndbuf: u64,
 }
 
@@ -58,7 +58,7 @@ impl SendBuffer {
         SendBuffer {
             wmem: u64::from(wmem.max(1)),
             per_mss: u64::from((mss + header - 40 + HEADS).next_power_of_two() + SK_BUFF),
-            windows: if matches!(cc, Cc::Bbr | Cc::Bbr3) { 3 } else { 2 },
+            windows: u64::from(cc.ops().sndbuf_expand),
             mss,
             goal: gso_segments(gso_max_segs, mss),
             write: WRITE.div_ceil(mss.max(1)),
@@ -66,13 +66,13 @@ impl SendBuffer {
         }
     }
 
-    /// Makes room for a few windows of so many segments.
+    /// Enlarges the buffer for a few windows of `cwnd` segments.
     pub fn expand(&mut self, cwnd: u32) {
         let sndmem = self.windows * u64::from(cwnd.max(INIT_CWND)) * self.per_mss;
         self.sk_sndbuf = self.sk_sndbuf.max(sndmem.min(self.wmem));
     }
 
-    /// Whether an application that found it full is told that there is room.
+    /// Whether an application that found the buffer full is woken.
     pub fn is_writeable(&self, queued: &Queued) -> bool {
         let wmem_queued = self.wmem_queued(queued);
         wmem_queued + wmem_queued / 2 <= self.sk_sndbuf
@@ -104,6 +104,7 @@ impl SendBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::Cc;
 
     fn buffer(wmem: u32, cc: Cc) -> SendBuffer {
         SendBuffer::new(wmem, &Config { cc, gso_max_segs: 44, ..Config::default() })
@@ -139,7 +140,7 @@ mod tests {
         assert_eq!(least, Some(209), "307,200 bytes");
     }
 
-    /// What a socket of the kernel world told (`SO_MEMINFO`): CUBIC with an open window at 100 Mbit/s and 100 ms, `tcp_wmem[2]` 1 MB, goes from
+    /// As a socket of the kernel world reports (`SO_MEMINFO`): CUBIC with an open window at 100 Mbit/s and 100 ms, `tcp_wmem[2]` 1 MB, goes from
     /// 697,808 bytes by two writes of 256 kB to 1,259,728.
     #[test]
     fn a_write_is_taken_whole_where_the_window_is_open() {

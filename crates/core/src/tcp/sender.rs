@@ -1,45 +1,37 @@
 //! The sending half: RFC 5681, 6298, 6937, 3168 and, for losses, 8985 (or 6675) behind a few calls.
 //!
 //! The window limits `pipe`, the segments estimated to be in the network. As long as nothing is SACKed, lost or
-//! retransmitted, pipe is `nxt - una`, and an ACK or a transmission costs a few additions (the clean path). Everything
-//! else, from the first SACK block to the end of a recovery, runs over the scoreboard: in `linux.rs` and `timers.rs` as
-//! today's Linux does it, in `rfc6675.rs` as before RACK; `repair.rs` is what both need.
+//! retransmitted, pipe is `snd_nxt - snd_una`, and an ACK or a transmission costs a few additions (the clean path). Everything
+//! else, from the first SACK block to the end of a recovery, runs over the scoreboard: in `linux.rs` as today's Linux does it,
+//! in `rfc6675.rs` as before RACK. Both keep their own state (`recovery.rs`) and work on what they share (`tcp_sock.rs`).
 //!
-//! Deviations: a SYN is repeated for ever.
+//! Deviation: a SYN is retransmitted without limit.
 
 mod bounded;
+mod ecn;
 mod linux;
-mod modelled;
-mod repair;
+mod rate_based;
+mod recovery;
 mod rfc6675;
+mod tcp_sock;
 mod timers;
 
 use crate::cache::{Cache, LINE};
-use crate::tcp::bursts::{self, Bursts};
-use crate::tcp::cc::{Clock, Control};
-use crate::tcp::prr::Prr;
-use crate::tcp::rack::Rack;
-use crate::tcp::receiver::FIRST_CEP;
-use crate::tcp::rto::Rto;
-use crate::tcp::scoreboard::Scoreboard;
-use crate::tcp::sent::Sent;
-use crate::tcp::stream::Stream;
-use crate::tcp::tlp::Tlp;
-use crate::tcp::undo::Doubt;
-use crate::tcp::{Ack, Acked, Block, Cc, Config, Recovery, Run, Transmit};
+#[cfg(test)]
+use crate::tcp::cc::{Algorithm, Flow};
+use crate::tcp::{Ack, Acked, Block, Config, Run, Transmit};
 use crate::units::{Span, Time};
-use crate::wheel::Wheel;
-use alloc::boxed::Box;
-use bounded::Bounds;
-use core::mem::offset_of;
-use modelled::Path;
-use rfc6675::Undo;
+use core::mem::{offset_of, size_of};
+#[cfg(test)]
+use linux::LinuxRecovery;
+use recovery::LossRecovery;
+use tcp_sock::{Due, Rexmit, TcpSock};
 use timers::Timer;
 
-/// Linux `tcp_syn_linear_timeouts`: so many SYNs are repeated after a second each, before the wait doubles.
+/// Linux `tcp_syn_linear_timeouts`: the number of SYNs repeated after a second each, before the wait doubles.
 const LINEAR_SYNS: u32 = 4;
 
-/// What the sender is doing (Linux's names).
+/// The congestion state of the connection, by Linux's names (`TCP_CA_Open` …), or the state of its handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// Not opened.
@@ -50,274 +42,127 @@ enum State {
     Open,
     /// Reducing the window after an ECN echo.
     Cwr,
-    /// Repairing a loss that SACK blocks showed.
+    /// Recovering from a loss that SACK blocks showed.
     Recovery,
-    /// Repairing after a timeout.
+    /// Recovering from a retransmission timeout.
     Loss,
 }
 
-/// What the ACK that came last allows to be sent again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Rexmit {
-    /// Nothing.
-    None,
-    /// The first segment: the timer expired.
-    First,
-    /// What is lost.
-    Lost,
-    /// Nothing if there is new data, else what is lost (RFC 5682 §3.1 step 2 b).
-    New,
-}
-
-/// The sending half of a connection: first what every ACK needs ([`Sender::warm`]), then what repairs need
-/// ([`Sender::warm_repair`]).
+/// The sending half of a connection.
 #[derive(Clone, Debug, PartialEq)]
 #[repr(C)]
 pub struct Sender {
-    /// The lowest segment not acknowledged.
-    una: u32,
-    /// The next segment to be sent for the first time.
-    nxt: u32,
-    /// One past what the receiver can take.
-    edge: u32,
-    state: State,
-    /// Open and nothing on the scoreboard.
-    clean: bool,
-    ecn: bool,
-    /// Retransmissions and SYNs are ECN-capable too.
-    ecn_always: bool,
-    /// With accurate ECN: the counter of marks, modulo 8, as the last ACK gave it.
-    cep: Option<u8>,
-    timestamps: bool,
-    /// Timeouts that prove spurious are undone (without RACK).
-    undoes: bool,
-    /// Losses are found and repaired as today's Linux does.
-    linux: bool,
-    /// Times of transmission are needed.
-    keeps_times: bool,
-    /// The window, rather than the application, was the limit lately (Linux `is_cwnd_limited`).
-    cwnd_limited: bool,
-    /// A SYN is to be sent.
-    syn_due: bool,
-    /// The next new segment tells that the window was reduced.
-    cwr_due: bool,
-    /// The one retransmission of RFC 6675 §4 rule 4 may still be made.
-    rescue: bool,
-    /// A loss probe is to be sent.
-    probe_due: bool,
-    /// F-RTO asks whether the timeout was spurious.
-    frto: bool,
-    rexmit: Rexmit,
-    /// What the timer is for.
-    timer: Timer,
-    /// Timeouts since something was acknowledged (Linux `icsk_retransmits`).
-    retries: u8,
-    /// When a timer expires; never if none runs.
-    deadline: Time,
-    /// When that was set; never if it is a tick of the wheel already.
-    armed: Time,
-    control: Control,
-    rto: Rto,
-    stream: Stream,
-    /// When the last segment was sent.
-    sent_at: Time,
-    /// The most that was outstanding in the current round, which ends when `usage_end` is acknowledged.
-    max_out: u32,
-    usage_end: u32,
-    /// When what is outstanding left.
-    sent: Sent,
-    /// Of a congestion control that models the path: then every ACK takes the slow path.
-    path: Option<Box<Path>>,
-    /// Where the host bounds what it takes and what waits in it: then every ACK takes the slow path too.
-    bounds: Option<Box<Bounds>>,
-    /// What its timers expire by, as today's Linux.
-    wheel: Wheel,
-    /// The smallest RTT so far, in µs.
-    min_rtt_us: u32,
-    bursts: Bursts,
-    rack: Rack,
-    /// RecoveryPoint: the reduction ends when everything below is acknowledged.
-    recover: u32,
-    /// RescueRxt.
-    rescue_rxt: u32,
-    /// ECN echoes count again when more than this is acknowledged.
-    cwr_end: u32,
-    prr: Prr,
-    board: Scoreboard,
-    tlp: Tlp,
-    doubt: Doubt,
-    retransmits: u32,
-    /// What to return to if the last timeout was spurious (without RACK).
-    undo: Option<Box<Undo>>,
-    /// When the first SYN left, in µs modulo 2^32.
-    opened_us: u32,
-    timeouts: u32,
+    tcp: TcpSock,
+    recovery: LossRecovery,
 }
 
-/// The lines of a [`Sender`] that begins with one: those that every ACK needs, and those that repairs need beside.
-const PLAIN: usize = offset_of!(Sender, recover) / LINE;
-const REPAIR: usize = offset_of!(Sender, opened_us).div_ceil(LINE) - PLAIN;
+/// The offset in a [`Sender`] of the fields that only a recovery needs.
+const COLD: usize = offset_of!(Sender, tcp) + offset_of!(TcpSock, high_seq);
+/// The cache lines of a [`Sender`], if it begins with one: those that every ACK needs, and those that a recovery needs as well.
+const PLAIN: usize = COLD / LINE;
+const REPAIR: usize = size_of::<Sender>().div_ceil(LINE) - PLAIN;
 
 impl Sender {
     /// A sender that is neither opened nor established.
     pub fn new(config: &Config) -> Sender {
-        let control = Control::new(config);
-        // A window that never moves is for experiments on queues: it opens packet by packet.
-        // Who is paced has bursts of its own.
-        let most = if control.is_fixed() || config.cc.is_modelled() { 1 } else { config.gso_max_segs };
-        Sender {
-            una: 0,
-            nxt: 0,
-            edge: config.first_window(),
-            state: State::Closed,
-            clean: false,
-            ecn: config.ecn,
-            ecn_always: config.ecn && config.cc.needs_ecn(),
-            cep: (config.ecn && config.cc == Cc::Prague).then_some(FIRST_CEP),
-            timestamps: config.timestamps,
-            undoes: config.timestamps && config.linux_rto,
-            linux: config.recovery == Recovery::Rack,
-            keeps_times: config.recovery == Recovery::Rack || most > 1,
-            cwnd_limited: false,
-            syn_due: false,
-            cwr_due: false,
-            rescue: false,
-            probe_due: false,
-            frto: false,
-            rexmit: Rexmit::None,
-            timer: Timer::Rto,
-            retries: 0,
-            deadline: Time::NEVER,
-            armed: Time::NEVER,
-            control,
-            rto: Rto::new(config.rto_min, config.linux_rto),
-            stream: Stream::new(config.mss),
-            sent_at: Time::ZERO,
-            max_out: 0,
-            usage_end: 0,
-            recover: 0,
-            rescue_rxt: 0,
-            cwr_end: 0,
-            prr: Prr::default(),
-            board: Scoreboard::default(),
-            bursts: Bursts::new(most, config.mss),
-            sent: Sent::default(),
-            rack: Rack::default(),
-            tlp: Tlp::default(),
-            doubt: Doubt::default(),
-            min_rtt_us: u32::MAX,
-            opened_us: 0,
-            wheel: Wheel::new(config.hz),
-            undo: None,
-            path: Path::new(config).map(Box::new),
-            bounds: Bounds::new(config).map(Box::new),
-            retransmits: 0,
-            timeouts: 0,
-        }
+        Sender { tcp: TcpSock::new(config), recovery: LossRecovery::new(config) }
     }
 
     /// Opens actively: a SYN is to be sent, and repeated after 1 s, 2 s, 4 s, … (RFC 6298 §2.1, §5.5; today's Linux waits a
     /// second four times before that).
     pub fn open(&mut self, now: Time) {
-        self.state = State::SynSent;
-        self.syn_due = true;
-        self.sent_at = now;
-        self.opened_us = micros(now);
+        self.tcp.state = State::SynSent;
+        self.tcp.due = Due::Syn;
+        self.tcp.lsndtime = now;
+        self.tcp.syn_stamp_us = micros(now);
     }
 
-    /// The handshake is over: this half may send, and knows its RTT unless something was repeated that no timestamp tells apart.
+    /// The handshake is over, and data may be sent. `rtt` is its RTT; `None` if a segment was retransmitted and no timestamp tells
+    /// the copies apart.
     pub fn establish(&mut self, now: Time, rtt: Option<Span>) {
-        self.rto.after_handshake(rtt.is_some());
-        self.state = State::Open;
-        self.clean = self.is_plain();
-        self.deadline = Time::NEVER;
-        self.sent_at = now;
+        self.tcp.rto.after_handshake(rtt.is_some());
+        self.tcp.state = State::Open;
+        self.tcp.clean = self.tcp.is_plain();
+        self.tcp.timer.deadline = Time::NEVER;
+        self.tcp.lsndtime = now;
         if let Some(rtt) = rtt {
-            self.rto.sample(rtt, self.una, self.nxt);
-            self.min_rtt_us = (rtt.0 / 1000) as u32;
-            self.rack.rtt_us = self.min_rtt_us;
+            self.tcp.rto.sample(rtt, self.tcp.snd_una, self.tcp.snd_nxt);
+            self.tcp.min_rtt_us = (rtt.0 / 1000) as u32;
+            self.tcp.rtt_us = self.tcp.min_rtt_us;
         }
-        self.begin_model(now, rtt);
-        self.open_buffer();
-    }
-
-    /// Whether the clean path may be taken where nothing is amiss.
-    fn is_plain(&self) -> bool {
-        self.path.is_none() && self.bounds.is_none()
+        self.tcp.init_rate_based(now, rtt);
+        self.tcp.open_buffer();
     }
 
     /// Whether ECN is used, as far as is known.
     pub fn has_ecn(&self) -> bool {
-        self.ecn
+        self.tcp.ecn.is_on()
     }
 
     /// The handshake has shown that ECN can't be used.
     pub fn forgo_ecn(&mut self) {
-        (self.ecn, self.ecn_always) = (false, false);
+        self.tcp.ecn.forgo();
     }
 
     /// Whether data may be sent.
     pub fn is_established(&self) -> bool {
-        !matches!(self.state, State::Closed | State::SynSent)
+        self.tcp.is_established()
     }
 
     /// The application appends bytes; returns the number of the segment after their last. Each write starts a segment.
     pub fn write(&mut self, bytes: u64) -> u32 {
-        self.note_gap();
-        let end = self.stream.write(bytes);
-        self.fill_buffer();
+        self.tcp.check_app_limited();
+        let end = self.tcp.stream.write(bytes);
+        self.tcp.fill_buffer();
         end
     }
 
     /// The application has data without end from now on.
     pub fn write_forever(&mut self) {
-        self.note_gap();
-        self.stream.write_forever();
-        self.fill_buffer();
+        self.tcp.check_app_limited();
+        self.tcp.stream.write_forever();
+        self.tcp.fill_buffer();
     }
 
-    /// The application writes no more: a FIN follows what it wrote, a segment without payload, repaired as one.
+    /// The application closes: a FIN follows its data, as a segment without payload that is retransmitted like any other.
     pub fn finish(&mut self) {
-        self.stream.finish();
+        self.tcp.stream.finish();
     }
 
-    /// What was not sent is withdrawn; what was is still repaired.
+    /// Withdraws the data that was not sent yet. Data that was sent is still retransmitted if it is lost.
     pub fn stop(&mut self) {
-        self.stream.truncate(self.nxt);
+        self.tcp.stream.truncate(self.tcp.snd_nxt);
     }
 
     /// An ACK arrives, with up to three SACK blocks, the most recent first.
     #[inline(always)]
     pub fn on_ack(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Acked {
-        let (out, newly) = (self.nxt - self.una, ack.cum.wrapping_sub(self.una));
+        let (out, newly) = (self.tcp.snd_nxt - self.tcp.snd_una, ack.cum.wrapping_sub(self.tcp.snd_una));
         // newly - 1 >= out: nothing new, or what was never sent.
-        if !self.clean || !blocks.is_empty() || ack.ace != 0 || newly.wrapping_sub(1) >= out {
+        if !self.tcp.clean || !blocks.is_empty() || ack.ace != 0 || newly.wrapping_sub(1) >= out {
             // Copies: what is handed on by reference only here may stay in registers elsewhere.
             let Acked { payload, rtt } = self.on_ack_slow(now, &Ack { ..*ack }, blocks);
             return Acked { payload, rtt };
         }
-        self.note_usage(out);
-        let payload = self.stream.acknowledge(self.una, ack.cum);
-        self.una = ack.cum;
-        self.edge = ack.cum.saturating_add(ack.window);
+        self.tcp.cwnd_validate(out);
+        let payload = self.tcp.stream.acknowledge(self.tcp.snd_una, ack.cum);
+        self.tcp.snd_una = ack.cum;
+        self.tcp.wnd_end = ack.cum.saturating_add(ack.window);
         let rtt = since_us(now, ack.ts_first);
-        self.rto.sample(rtt, self.una, self.nxt);
-        let clock = self.clock(now, ack);
-        self.control.observe(&clock, newly);
-        if self.may_grow() {
-            self.control.grow(newly, &clock);
-        }
-        self.min_rtt_us = self.min_rtt_us.min(clock.rtt_us);
-        self.rack.rtt_us = clock.rtt_us;
-        self.armed = now;
-        self.deadline = if self.una == self.nxt {
+        self.tcp.rto.sample(rtt, self.tcp.snd_una, self.tcp.snd_nxt);
+        let sample = self.tcp.ack_sample(now, ack);
+        self.tcp.control.on_clean_ack(newly, &sample, &self.tcp.usage);
+        self.tcp.min_rtt_us = self.tcp.min_rtt_us.min(sample.rtt_us);
+        self.tcp.rtt_us = sample.rtt_us;
+        let deadline = if self.tcp.snd_una == self.tcp.snd_nxt {
             Time::NEVER
-        } else if self.linux {
-            self.timer = Timer::Probe;
-            self.probe_after_ack(now)
+        } else if self.tcp.timer.is_linux() {
+            self.tcp.timer.kind = Timer::Probe;
+            self.tcp.probe_after_ack(now)
         } else {
-            now + self.rto.timeout()
+            now + self.tcp.rto.timeout()
         };
+        self.tcp.timer.rearm(now, deadline);
         Acked { payload, rtt: Some(rtt) }
     }
 
@@ -325,123 +170,129 @@ impl Sender {
     /// repair or announce; else nothing, and [`Sender::poll_transmit`] must be asked for one after the other.
     #[inline(always)]
     pub fn take_full(&mut self, now: Time) -> Option<Run> {
-        let start = self.nxt;
+        let start = self.tcp.snd_nxt;
         // The run is put together here, in registers: from memory it would be read in wider words than it was written in.
-        let burst = if !self.clean {
-            self.path.as_ref()?;
-            self.take_paced(now)?
-        } else if self.una == start || self.cwr_due || self.stream.has_shorts() {
+        let burst = if !self.tcp.clean {
+            self.tcp.rate_based.as_ref()?;
+            self.tcp.take_paced(now)?
+        } else if self.tcp.snd_una == start || self.tcp.ecn.queue_cwr || self.tcp.stream.has_shorts() {
             return None;
-        } else if self.bursts.is_on() {
-            self.take_burst(now)
+        } else if self.tcp.bursts.is_on() {
+            self.tcp.take_burst(now)
         } else {
-            self.take_window(now);
+            self.tcp.take_window(now);
             1
         };
-        Some(Run { segments: start..self.nxt, burst, ends: self.nxt == self.stream.end && self.nxt > start })
-    }
-
-    /// All that the window allows leaves now, packet by packet.
-    #[inline(always)]
-    fn take_window(&mut self, now: Time) {
-        let (start, window) = (self.nxt, self.una.saturating_add(self.control.window()));
-        let end = window.min(self.stream.end).min(self.edge);
-        if end > start {
-            self.nxt = end;
-            self.sent_at = now;
-            if self.linux {
-                self.sent.on_send(start..end, self.una, now);
-                self.arm(Timer::Probe, now, self.probe_after_send(now));
-            }
-        }
+        Some(Run {
+            segments: start..self.tcp.snd_nxt,
+            burst,
+            ends: self.tcp.snd_nxt == self.tcp.stream.end && self.tcp.snd_nxt > start,
+        })
     }
 
     /// The next segment to send now, if window, receiver and application allow one. Call until there is none.
     #[inline(always)]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
-        if !self.clean {
-            return match self.bounds {
+        if !self.tcp.clean {
+            return match self.tcp.bounds {
                 Some(_) => self.poll_bounded(now),
                 None if self.is_full() => None,
                 None => self.poll_slow(now),
             };
         }
-        if self.nxt - self.una >= self.control.window() || self.nxt >= self.stream.end || self.nxt >= self.edge {
-            self.bursts.begin();
+        if self.tcp.snd_nxt - self.tcp.snd_una >= self.tcp.control.window()
+            || self.tcp.snd_nxt >= self.tcp.stream.end
+            || self.tcp.snd_nxt >= self.tcp.wnd_end
+        {
+            self.tcp.bursts.begin();
             return None;
         }
-        let room = (self.control.window() - (self.nxt - self.una)).min(self.edge - self.nxt);
-        if self.bursts.is_on() && !self.bursts_allow(now, room) {
+        let room = (self.tcp.control.window() - (self.tcp.snd_nxt - self.tcp.snd_una))
+            .min(self.tcp.wnd_end - self.tcp.snd_nxt);
+        if self.tcp.bursts.is_on() && !self.tcp.bursts_allow(now, room) {
             return None;
         }
-        Some(self.send_new(now))
+        Some(self.tcp.send_new(now))
+    }
+
+    /// An ACK off the clean path.
+    #[inline(never)]
+    fn on_ack_slow(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Acked {
+        if ack.syn {
+            return self.on_handshake(now, ack);
+        }
+        if !self.tcp.is_established() || ack.cum > self.tcp.snd_nxt {
+            return Acked::default();
+        }
+        self.recovery.on_ack(&mut self.tcp, now, ack, blocks)
+    }
+
+    /// The next segment off the clean path.
+    #[inline(never)]
+    fn poll_slow(&mut self, now: Time) -> Option<Transmit> {
+        if self.tcp.due == Due::Syn {
+            return Some(self.tcp.send_syn(now));
+        }
+        if !self.tcp.is_established() {
+            return None;
+        }
+        if self.tcp.due == Due::Probe {
+            let probe = self.recovery.send_loss_probe(&mut self.tcp, now);
+            if probe.is_some() {
+                return probe;
+            }
+        }
+        if self.tcp.rexmit == Rexmit::New {
+            self.recovery.settle_new(&mut self.tcp);
+        }
+        if self.tcp.inflight() >= self.tcp.control.window() {
+            return None;
+        }
+        if !self.tcp.has_pending() {
+            self.tcp.rest();
+            return None;
+        }
+        if !self.tcp.host_admits(now) {
+            return None;
+        }
+        if self.tcp.rexmit == Rexmit::First {
+            // Linux `tcp_retransmit_timer`: no pace holds it back.
+            self.tcp.tx_start_event(now);
+            let first = self.recovery.next_segment(&mut self.tcp, now)?;
+            self.tcp.on_unpaced_send(now, &first);
+            return Some(first);
+        }
+        if self.tcp.rate_based.is_some() {
+            return self.poll_paced(now);
+        }
+        self.recovery.next_segment(&mut self.tcp, now)
     }
 
     /// Whether nothing may leave for want of a window, so that nothing else need be asked: the answer to most questions off the
     /// clean path.
     #[inline(always)]
     fn is_full(&self) -> bool {
-        let asked = self.probe_due || self.syn_due || self.rexmit == Rexmit::New;
-        self.inflight() >= self.control.window() && !asked && self.is_established()
-    }
-
-    /// The same in bursts; of how many one is.
-    #[inline(never)]
-    fn take_burst(&mut self, now: Time) -> u32 {
-        let start = self.nxt;
-        let limit = self.una.saturating_add(self.control.window()).min(self.edge);
-        let window = self.window(now);
-        let (count, burst) = self.bursts.take(limit.saturating_sub(start), self.stream.end - start, &window);
-        if count > 0 {
-            self.sent.on_send(start..start + count, self.una, now);
-            self.nxt += count;
-            self.sent_at = now;
-            if self.linux {
-                self.arm(Timer::Probe, now, self.probe_after_send(now));
-            }
-        }
-        burst
-    }
-
-    /// Whether the next new segment may leave, where the window has room for `limit`.
-    #[inline(never)]
-    fn bursts_allow(&mut self, now: Time, limit: u32) -> bool {
-        let window = self.window(now);
-        self.bursts.take_one(limit, self.stream.end - self.nxt, &window)
-    }
-
-    /// What bursts depend on.
-    fn window(&self, now: Time) -> bursts::Window {
-        bursts::Window {
-            now,
-            cwnd: self.control.window(),
-            ssthresh: self.control.ssthresh(),
-            out: self.nxt - self.una,
-            rwnd: self.edge - self.una,
-            srtt: self.rto.srtt(),
-            min_rtt: self.min_rtt(),
-            sent_at: self.sent_at,
-            head: (self.una < self.nxt).then(|| self.sent.at(self.una)),
-        }
+        let asked = self.tcp.due != Due::Nothing || self.tcp.rexmit == Rexmit::New;
+        self.tcp.inflight() >= self.tcp.control.window() && !asked && self.tcp.is_established()
     }
 
     /// A timer expired, or what waits for its turn may leave: call when `now` has reached [`Sender::next_event`], and poll if this says
     /// that it was worth it.
     pub fn on_timer(&mut self, now: Time) -> bool {
         let mut held = Time::NEVER;
-        if let Some(path) = &mut self.path {
-            held = path.wake();
-            path.woken();
+        if let Some(rate_based) = &mut self.tcp.rate_based {
+            held = rate_based.wake();
+            rate_based.woken();
         }
-        if let Some(bounds) = &mut self.bounds {
+        if let Some(bounds) = &mut self.tcp.bounds {
             held = held.min(bounds.wake());
             bounds.woken();
         }
-        if self.linux && held <= now {
-            self.go_on();
+        if held <= now {
+            self.recovery.tsq_write(&mut self.tcp);
         }
-        if now < self.deadline || self.is_between_ticks(now) {
-            return !self.is_plain();
+        if now < self.tcp.timer.deadline || self.tcp.timer.is_between_ticks(now) {
+            return !self.tcp.is_plain();
         }
         self.expire(now);
         true
@@ -449,235 +300,232 @@ impl Sender {
 
     /// The timer expires.
     fn expire(&mut self, now: Time) {
-        if self.state == State::SynSent {
-            self.timeouts += 1;
-            if !self.linux || self.timeouts > LINEAR_SYNS {
-                self.back_off();
+        if self.tcp.state == State::SynSent {
+            self.tcp.timeouts += 1;
+            if !self.tcp.timer.is_linux() || self.tcp.timeouts > LINEAR_SYNS {
+                self.tcp.back_off();
             }
-            self.syn_due = true;
-            self.deadline = Time::NEVER;
+            self.tcp.due = Due::Syn;
+            self.tcp.timer.deadline = Time::NEVER;
             return;
         }
-        if self.linux {
-            return self.on_timer_linux(now);
-        }
-        self.timeouts += 1;
-        self.on_timeout(now);
+        self.recovery.on_timer(&mut self.tcp, now);
     }
 
     /// When [`Sender::on_timer`] wants to be called.
     #[inline]
     pub fn next_event(&self) -> Time {
-        match (&self.path, &self.bounds) {
-            (None, None) => self.deadline,
-            (path, bounds) => {
-                let paced = path.as_ref().map_or(Time::NEVER, |path| path.wake());
-                self.deadline.min(paced).min(bounds.as_ref().map_or(Time::NEVER, |bounds| bounds.wake()))
+        match (&self.tcp.rate_based, &self.tcp.bounds) {
+            (None, None) => self.tcp.timer.deadline,
+            (rate_based, bounds) => {
+                let paced = rate_based.as_ref().map_or(Time::NEVER, |rate_based| rate_based.wake());
+                self.tcp.timer.deadline.min(paced).min(bounds.as_ref().map_or(Time::NEVER, |bounds| bounds.wake()))
             }
         }
     }
 
     /// The pacing rate in payload bytes a second, of a sender that paces.
     pub fn pacing_rate(&self) -> Option<u64> {
-        self.path.as_ref().map(|path| path.pacing_rate())
+        self.tcp.rate_based.as_ref().map(|rate_based| rate_based.pacing_rate())
     }
 
-    /// Fetches what any ACK needs.
+    /// Prefetches the lines that every ACK needs. A hint never affects results.
     #[inline]
-    pub fn warm(&self, cache: &impl Cache) {
-        cache.fetch_lines(&self.una, PLAIN);
+    pub fn prefetch(&self, cache: &impl Cache) {
+        cache.fetch_lines(&self.tcp.snd_una, PLAIN);
     }
 
-    /// The same of what an ACK with SACK blocks needs beside.
+    /// Prefetches the lines that an ACK with SACK blocks needs in addition.
     #[inline]
-    pub fn warm_repair(&self, cache: &impl Cache) {
-        cache.fetch_lines(&self.recover, REPAIR);
+    pub fn prefetch_recovery(&self, cache: &impl Cache) {
+        cache.fetch_lines(&self.tcp.high_seq, REPAIR);
     }
 
-    /// The same of what it keeps elsewhere, behind what [`Sender::warm`] fetches: the segment that will be the first outstanding.
+    /// Prefetches the time of transmission of segment `cum`, the first that will be outstanding. [`Sender::prefetch`] must have
+    /// fetched the pointer to it.
     #[inline]
-    pub fn warm_first(&self, cum: u32, cache: &impl Cache) {
-        self.sent.warm(cum, cache);
+    pub fn prefetch_first(&self, cum: u32, cache: &impl Cache) {
+        self.tcp.sent.prefetch(cum, cache);
     }
 
-    /// And behind what [`Sender::warm_repair`] fetches.
+    /// Prefetches the first entry of the scoreboard. [`Sender::prefetch_recovery`] must have fetched the pointer to it.
     #[inline]
-    pub fn warm_board(&self, cache: &impl Cache) {
-        self.board.warm_first(self.una, cache);
+    pub fn prefetch_scoreboard(&self, cache: &impl Cache) {
+        self.tcp.board.prefetch_first(self.tcp.snd_una, cache);
     }
 
-    /// What time this segment, the last that was taken, is stamped with: its turn, also where it did not wait for that.
+    /// The time that this segment, the last that was taken, is stamped with: its turn, also if it did not wait for that.
     pub fn stamped_at(&self, now: Time, segment: &Transmit) -> Time {
-        if self.linux && segment.retransmit && !segment.syn { self.sent.at(segment.seq) } else { now }
+        self.tcp.stamped_at(now, segment)
     }
 
     /// Everything written has been acknowledged.
     pub fn all_acked(&self) -> bool {
-        self.una == self.stream.written
+        self.tcp.snd_una == self.tcp.stream.written
     }
 
     /// The lowest segment not acknowledged.
     pub fn acked(&self) -> u32 {
-        self.una
+        self.tcp.snd_una
     }
 
     /// The lowest segment not sent.
     pub fn sent(&self) -> u32 {
-        self.nxt
+        self.tcp.snd_nxt
     }
 
     /// Segments estimated to be in the network (RFC 6675 `pipe`).
     #[inline]
     pub fn inflight(&self) -> u32 {
-        self.board.pipe(self.una, self.nxt)
+        self.tcp.inflight()
     }
 
     /// The congestion window in whole segments.
     pub fn cwnd(&self) -> u32 {
-        self.control.window()
+        self.tcp.control.window()
     }
 
     /// The slow start threshold in whole segments; `u32::MAX` while there is none.
     pub fn ssthresh(&self) -> u32 {
-        self.control.ssthresh()
+        self.tcp.control.ssthresh()
     }
 
     /// The smoothed RTT, once there is a sample.
     pub fn srtt(&self) -> Option<Span> {
-        self.rto.srtt()
+        self.tcp.rto.srtt()
     }
 
-    /// What the receiver offers above what it has acknowledged, in segments; none: without bound.
+    /// The receive window in segments above `snd_una`; `None` if it has no bound.
     #[inline]
     pub fn offered(&self) -> Option<u32> {
-        (self.edge != u32::MAX).then(|| self.edge - self.una)
+        (self.tcp.wnd_end != u32::MAX).then(|| self.tcp.wnd_end - self.tcp.snd_una)
     }
 
     /// Segments retransmitted so far, SYNs not counted.
     pub fn retransmits(&self) -> u64 {
-        u64::from(self.retransmits)
+        u64::from(self.tcp.total_retrans)
     }
 
     /// Timer expiries so far, those of SYNs too.
     pub fn timeouts(&self) -> u64 {
-        u64::from(self.timeouts)
-    }
-
-    #[inline]
-    fn clock(&self, now: Time, ack: &Ack) -> Clock {
-        let rtt_us = (micros(now).wrapping_sub(ack.ts_last) as i32).max(1) as u32;
-        Clock { now, srtt: self.rto.srtt_secs(), rtt_us, una: self.una, nxt: self.nxt }
-    }
-
-    /// Congestion window validation (RFC 7661's aim by Linux's means): was the window used since the last ACK?
-    #[inline]
-    fn note_usage(&mut self, out: u32) {
-        let limited = out >= self.control.window() || self.bursts.waits();
-        if limited || self.una >= self.usage_end || (!self.cwnd_limited && out > self.max_out) {
-            self.cwnd_limited = limited;
-            self.max_out = out;
-            self.usage_end = self.nxt;
-        }
-    }
-
-    /// The window grows only if it was used; in slow start if more than half of it was (Linux `tcp_is_cwnd_limited`).
-    #[inline]
-    fn may_grow(&self) -> bool {
-        self.cwnd_limited || (self.control.in_slow_start() && self.control.window() < self.max_out.saturating_mul(2))
-    }
-
-    #[inline(always)]
-    fn send_new(&mut self, now: Time) -> Transmit {
-        let seq = self.nxt;
-        if self.una == seq {
-            self.begin_flight(now);
-        }
-        if self.keeps_times {
-            self.sent.on_send(seq..seq + 1, self.una, now);
-        }
-        self.nxt += 1;
-        self.sent_at = now;
-        if self.linux {
-            if self.clean {
-                self.arm(Timer::Probe, now, self.probe_after_send(now));
-            } else if self.path.is_none() {
-                self.arm_after_send(now, self.una == seq);
-            }
-        }
-        let cwr = core::mem::take(&mut self.cwr_due);
-        let payload = self.stream.payload(seq);
-        let push = self.stream.is_last(seq, payload) || self.bursts.pushes();
-        // Linux `tcp_ecn_send`: what has no payload is not ECN-capable.
-        let ect = self.ecn && (payload > 0 || self.ecn_always);
-        Transmit { seq, payload, retransmit: false, syn: false, ect, cwr, push }
-    }
-
-    /// Nothing is outstanding: the timer starts, and an idle window may have to shrink.
-    #[inline(never)]
-    fn begin_flight(&mut self, now: Time) {
-        let rto = self.rto.timeout();
-        if self.nxt > 0 {
-            self.control.restart(now, now.since(self.sent_at), rto);
-        }
-        self.arm(self.timer, now, now + rto);
+        u64::from(self.tcp.timeouts)
     }
 
     #[cold]
     #[inline(never)]
     fn on_handshake(&mut self, now: Time, ack: &Ack) -> Acked {
-        if self.state != State::SynSent {
+        if self.tcp.state != State::SynSent {
             return Acked::default();
         }
-        let lost = self.timeouts;
+        let lost = self.tcp.timeouts;
         let rtt = match lost {
             0 => Some(since_us(now, ack.ts_first)),
-            _ if self.linux => self.timestamps.then(|| since_ms(now, ack.ts_first)).flatten(),
-            _ => self.timestamps.then(|| since_us(now, ack.ts_first)),
+            _ if self.tcp.timer.is_linux() => self.tcp.timestamps.then(|| since_ms(now, ack.ts_first)).flatten(),
+            _ => self.tcp.timestamps.then(|| since_us(now, ack.ts_first)),
         };
-        let first_came = self.linux && ack.ts_first == self.opened_us;
-        if self.linux && lost > 0 && !first_came {
+        let first_came = self.tcp.timer.is_linux() && ack.ts_first == self.tcp.syn_stamp_us;
+        if self.tcp.timer.is_linux() && lost > 0 && !first_came {
             // RFC 3168 §6.1.1.1, Linux `tcp_ecn_fallback`: who repeats a SYN asks for no ECN.
             self.forgo_ecn();
         }
-        // Linux `tcp_try_undo_spurious_syn`: if the first SYN came, as timestamps say, repeating it was in vain.
-        if lost > 1 && !(first_came && self.timestamps) {
-            self.control.after_syn_loss();
+        // Linux `tcp_try_undo_spurious_syn`: if the first SYN arrived, as timestamps say, its retransmission was spurious.
+        if lost > 1 && !(first_came && self.tcp.timestamps) {
+            self.tcp.control.after_syn_loss();
         }
         self.establish(now, rtt);
-        self.edge = ack.window.max(1);
+        self.tcp.wnd_end = ack.window.max(1);
         Acked { payload: 0, rtt }
+    }
+
+    /// The congestion control's state, once the connection is established.
+    #[cfg(test)]
+    pub(super) fn algorithm(&self) -> Option<&Algorithm> {
+        self.tcp.is_established().then(|| self.tcp.control.algorithm())
+    }
+
+    /// The same, to be changed.
+    #[cfg(test)]
+    pub(super) fn algorithm_mut(&mut self) -> Option<&mut Algorithm> {
+        self.tcp.is_established().then(|| self.tcp.control.algorithm_mut())
+    }
+
+    /// The connection as a rate-based congestion control would see it now.
+    #[cfg(test)]
+    pub(super) fn flow_now(&self, now: Time) -> Option<Flow> {
+        self.tcp.flow_now(now)
     }
 
     /// The scoreboard's counts and a slow recount of them: (sacked, lost, retx) each.
     #[cfg(test)]
     pub(super) fn counts(&self) -> ((u32, u32, u32), (u32, u32, u32)) {
-        ((self.board.sacked, self.board.lost, self.board.retx), self.board.recount(self.una, self.nxt))
+        (
+            (self.tcp.board.sacked, self.tcp.board.lost, self.tcp.board.retx),
+            self.tcp.board.recount(self.tcp.snd_una, self.tcp.snd_nxt),
+        )
     }
 
     /// The loss probe that is out: it may leave beyond the window.
     #[cfg(test)]
     pub(super) fn probe(&self) -> Option<u32> {
-        self.tlp.end_seq.map(|end| end - 1)
+        match &self.recovery {
+            LossRecovery::Linux(linux) => linux.probe(),
+            LossRecovery::Rfc6675(_) => None,
+        }
+    }
+
+    /// The recovery, which is Linux's.
+    #[cfg(test)]
+    fn linux(&self) -> &LinuxRecovery {
+        match &self.recovery {
+            LossRecovery::Linux(linux) => linux,
+            LossRecovery::Rfc6675(_) => panic!("the other one"),
+        }
+    }
+
+    /// The retransmission timeout of Linux's recovery.
+    #[cfg(test)]
+    fn on_rto(&mut self, now: Time) {
+        if let LossRecovery::Linux(linux) = &mut self.recovery {
+            linux.enter_loss(&mut self.tcp, now);
+        }
+    }
+
+    /// An ACK by the short cut of Linux's recovery, if it is one for that.
+    #[cfg(test)]
+    pub(super) fn on_sacked_above(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Option<Acked> {
+        match &mut self.recovery {
+            LossRecovery::Linux(linux) => linux.on_sacked_above(&mut self.tcp, now, ack, blocks),
+            LossRecovery::Rfc6675(_) => None,
+        }
+    }
+
+    /// An ACK by all steps of the recovery.
+    #[cfg(test)]
+    pub(super) fn on_ack_linux(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Acked {
+        match &mut self.recovery {
+            LossRecovery::Linux(linux) => linux.on_ack(&mut self.tcp, now, ack, blocks),
+            LossRecovery::Rfc6675(rfc) => rfc.on_ack(&mut self.tcp, now, ack, blocks),
+        }
     }
 
     /// Where [`Sender::poll_transmit`] knows without asking that nothing may leave: what would be answered, and what would be left.
     #[cfg(test)]
-    pub(super) fn asked_in_vain(&self, now: Time) -> Option<(Option<Transmit>, Sender)> {
+    pub(super) fn full_window_answer(&self, now: Time) -> Option<(Option<Transmit>, Sender)> {
         let mut asked = self.clone();
-        let spared = !self.clean && self.bounds.is_none() && self.is_full();
+        let spared = !self.tcp.clean && self.tcp.bounds.is_none() && self.is_full();
         spared.then(|| (asked.poll_slow(now), asked))
     }
 
     /// Marks on the scoreboard that belong to no outstanding segment.
     #[cfg(test)]
     pub(super) fn stale_marks(&self) -> usize {
-        self.board.stale(self.una, self.nxt)
+        self.tcp.board.stale(self.tcp.snd_una, self.tcp.snd_nxt)
     }
 
     /// Whether a segment is known to have arrived.
     #[cfg(test)]
     pub(super) fn is_sacked(&self, seq: u32) -> bool {
-        seq < self.una || self.board.is_sacked(seq)
+        seq < self.tcp.snd_una || self.tcp.board.is_sacked(seq)
     }
 }
 
@@ -687,9 +535,9 @@ fn since_us(now: Time, ts: u32) -> Span {
     Span::from_micros(u64::from(micros(now).wrapping_sub(ts).max(1)))
 }
 
-/// The same by the clock of Linux's timestamps, which ticks once in a millisecond (`TCP_TS_HZ`, `tcp_rtt_tsopt_us`): a whole
-/// number of them, at least one, and up to one less or more than has passed. None of a tick to come: what did not wait for its turn
-/// is stamped with that turn.
+/// The RTT that a timestamp echo shows at Linux's resolution of 1 ms (`TCP_TS_HZ`, `tcp_rtt_tsopt_us`): at least 1 ms, and up to
+/// 1 ms too long or too short. `None` if the timestamp lies in the future: a segment that did not wait for its paced departure
+/// carries the time of that.
 fn since_ms(now: Time, ts: u32) -> Option<Span> {
     let now_us = now.0 / 1000;
     let sent_us = now_us.saturating_add_signed(-i64::from(micros(now).wrapping_sub(ts) as i32));

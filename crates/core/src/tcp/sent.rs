@@ -1,4 +1,4 @@
-//! When the outstanding segments left last.
+//! The times at which the outstanding segments were sent last.
 
 use crate::cache::Cache;
 use crate::units::Time;
@@ -8,29 +8,29 @@ use core::ops::Range;
 
 /// A time for each segment, in a ring addressed by its number.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Sent {
+pub(super) struct TxTimes {
     times: Box<[Time]>,
 }
 
-/// The size of a ring for so many segments.
+/// The size of a ring for `segments` segments.
 fn room(segments: u32) -> usize {
     (segments as usize).next_power_of_two().max(8)
 }
 
-impl Sent {
-    /// See [`crate::tcp::Sender::warm_first`].
+impl TxTimes {
+    /// See [`crate::tcp::Sender::prefetch_first`].
     #[inline]
-    pub fn warm(&self, seq: u32, cache: &impl Cache) {
+    pub fn prefetch(&self, seq: u32, cache: &impl Cache) {
         if let Some(at) = self.place(seq) {
             cache.fetch(at);
         }
     }
 
-    /// These segments leave; nothing below `una` is outstanding.
+    /// These segments leave; nothing below `snd_una` is outstanding.
     #[inline(always)]
-    pub fn on_send(&mut self, run: Range<u32>, una: u32, now: Time) {
-        if (run.end - una) as usize > self.times.len() {
-            self.grow(una, &run);
+    pub fn on_send(&mut self, run: Range<u32>, snd_una: u32, now: Time) {
+        if (run.end - snd_una) as usize > self.times.len() {
+            self.grow(snd_una, &run);
         }
         let mask = self.times.len() - 1;
         for seq in run {
@@ -40,8 +40,8 @@ impl Sent {
 
     #[cold]
     #[inline(never)]
-    fn grow(&mut self, una: u32, run: &Range<u32>) {
-        self.resize(room(run.end - una), una..run.start);
+    fn grow(&mut self, snd_una: u32, run: &Range<u32>) {
+        self.resize(room(run.end - snd_una), snd_una..run.start);
     }
 
     fn resize(&mut self, size: usize, outstanding: Range<u32>) {
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn each_segment_has_the_time_at_which_it_left_last_whatever_the_ring_has_to_hold() {
-        let mut sent = Sent::default();
+        let mut sent = TxTimes::default();
         sent.on_send(1000..1010, 1000, Time(1));
         sent.on_send(1010..1100, 1005, Time(2));
         sent.on_send(1007..1008, 1005, Time(3));

@@ -11,10 +11,10 @@ use alloc::collections::VecDeque;
 
 /// `sk_pacing_shift`.
 const PACING_SHIFT: u32 = 10;
-/// What an skb of the send queue takes beside its payload.
+/// The memory in bytes that an skb of the send queue takes in addition to its payload.
 const OVERHEAD: u32 = 1280;
 
-/// What of a connection waits in its host.
+/// The segments of a connection that wait in its host.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SmallQueue {
     /// `tcp_limit_output_bytes`.
@@ -51,12 +51,12 @@ impl SmallQueue {
         self.waiting.push_back((departure, payload + OVERHEAD));
     }
 
-    /// When a sender that was stopped looks again.
+    /// When a sender that was stopped tries again; [`Time::NEVER`] if none was.
     pub fn wake(&self) -> Time {
         self.wake
     }
 
-    /// It does.
+    /// The sender tries again.
     pub fn woken(&mut self) {
         self.wake = Time::NEVER;
     }

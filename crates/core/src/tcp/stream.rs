@@ -1,5 +1,5 @@
-//! What the application has written, as segments: all of them full but the last of each write; and a FIN, as one without payload.
-//! Of that, a send buffer may have taken less.
+//! The data of the application as segments: all full but the last of each write, and a FIN as a segment without payload. A send
+//! buffer may have accepted only a part of it.
 
 use crate::ring::Ring;
 
@@ -56,10 +56,10 @@ impl Stream {
         }
     }
 
-    /// Takes back everything from `nxt` on.
-    pub fn truncate(&mut self, nxt: u32) {
-        (self.end, self.written) = (nxt, nxt);
-        while self.shorts.back().is_some_and(|&(seq, _)| seq >= nxt) {
+    /// Takes back everything from `snd_nxt` on.
+    pub fn truncate(&mut self, snd_nxt: u32) {
+        (self.end, self.written) = (snd_nxt, snd_nxt);
+        while self.shorts.back().is_some_and(|&(seq, _)| seq >= snd_nxt) {
             self.shorts.pop_back();
         }
     }
@@ -103,14 +103,14 @@ impl Stream {
         payload < self.mss || (seq + 1 == self.end && self.end != u32::MAX)
     }
 
-    /// [una, cum) is acknowledged; says how many payload bytes that was.
+    /// [snd_una, cum) is acknowledged; says how many payload bytes that was.
     #[inline]
-    pub fn acknowledge(&mut self, una: u32, cum: u32) -> u64 {
-        let full = u64::from(cum - una) * u64::from(self.mss);
+    pub fn acknowledge(&mut self, snd_una: u32, cum: u32) -> u64 {
+        let full = u64::from(cum - snd_una) * u64::from(self.mss);
         if self.shorts.is_empty() { full } else { full - self.missing(cum) }
     }
 
-    /// What the short segments below `cum` lack to be full.
+    /// The payload bytes that the short segments below `cum` lack to be full.
     #[cold]
     #[inline(never)]
     fn missing(&mut self, cum: u32) -> u64 {

@@ -124,7 +124,7 @@ impl Path {
 
     /// Where a full window answers, to ask would have said and changed nothing.
     fn compare_full(&mut self) {
-        if let Some((segment, asked)) = self.sender.asked_in_vain(self.now) {
+        if let Some((segment, asked)) = self.sender.full_window_answer(self.now) {
             self.spared += 1;
             assert!(segment.is_none(), "{segment:?}");
             assert_eq!(asked, self.sender);

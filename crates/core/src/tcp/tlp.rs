@@ -19,7 +19,7 @@ pub(super) struct Tlp {
     pub is_retrans: bool,
 }
 
-/// What the end of an episode says.
+/// The outcome of a probe's episode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     /// Not over.
@@ -30,7 +30,7 @@ pub(super) enum Verdict {
     Repaired,
 }
 
-/// What an ACK says of a probe.
+/// The evidence of an ACK about a probe.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sign {
     pub cum: u32,

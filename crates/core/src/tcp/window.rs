@@ -16,8 +16,8 @@ const RMEM_DEFAULT: u32 = 131_072;
 /// `TCP_RMEM_TO_WIN_SCALE` and `TCP_DEFAULT_SCALING_RATIO`: what of the buffer is payload, in 256ths.
 const TO_WIN_SCALE: u32 = 8;
 const DEFAULT_RATIO: u32 = 128;
-/// What the kernel keeps for an skb beside its payload: a segment of 1448 bytes has a `truesize` of 2344, and one of many in the send queue
-/// takes as much more (as `SK_MEMINFO_WMEM_QUEUED` tells in the kernel world).
+/// The memory in bytes that the kernel accounts for an skb in addition to its payload: a segment of 1448 bytes has a `truesize` of 2344.
+/// An skb of the send queue has the same overhead (measured in the kernel world by `SK_MEMINFO_WMEM_QUEUED`).
 pub(super) const OVERHEAD: u32 = 896;
 /// `TCP_INIT_CWND`.
 pub(super) const INIT_CWND: u32 = 10;
@@ -26,7 +26,7 @@ const LOW_RTT: u64 = 1000;
 /// `TCP_MAX_WSCALE`.
 const MAX_WSCALE: u32 = 14;
 
-/// What a receiver offers. Fields as in Linux's `tcp_sock`, in bytes.
+/// The receive window of a connection. Fields are those of Linux's `tcp_sock`, in bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     /// `tcp_rmem[2]`.
@@ -37,11 +37,11 @@ pub(super) struct Window {
     advmss: u32,
     wscale: u32,
     sk_rcvbuf: u32,
-    /// Of the buffer 256ths may be payload; measured when the first segment arrives.
+    /// The part of the buffer, in 256ths, that may be payload; measured when the first segment arrives.
     scaling_ratio: u32,
     window_clamp: u32,
     rcv_ssthresh: u32,
-    /// What was offered last, and above which byte.
+    /// The window offered last, and the byte above which it was offered.
     rcv_wnd: u32,
     rcv_wup: u64,
     /// `rcvq_space`: what the application took in an RTT, and where and when the present one began.
@@ -56,7 +56,7 @@ pub(super) struct Window {
     rmem_alloc: u32,
 }
 
-/// What a receiver knows when a segment has arrived.
+/// The state of a receiver when a segment has arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub now: Time,
@@ -71,7 +71,8 @@ pub(super) struct Seen {
 }
 
 impl Window {
-    /// Of a new connection, with the largest buffer, the most segments that are offered, the payload of a full segment and the MSS that is announced.
+    /// The window of a new connection: `rmem` is its largest buffer in bytes, `most` the most segments ever offered, `mss` the payload of
+    /// a full segment, and `advmss` the MSS announced.
     pub fn new(rmem: u32, most: u32, mss: u32, advmss: u32) -> Window {
         let sk_rcvbuf = rmem.min(RMEM_DEFAULT);
         let full = win_from_space(DEFAULT_RATIO, sk_rcvbuf);
@@ -185,7 +186,7 @@ impl Window {
         }
     }
 
-    /// What an ACK offers above `next`, in segments (Linux `tcp_select_window`); what was offered is never taken back.
+    /// The window in segments that an ACK offers above `next` (Linux `tcp_select_window`). The right edge never moves back.
     pub fn select(&mut self, next: u32) -> u32 {
         let next = u64::from(next) * u64::from(self.mss);
         let current = (self.rcv_wup + u64::from(self.rcv_wnd)).saturating_sub(next) as u32;

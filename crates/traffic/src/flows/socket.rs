@@ -77,17 +77,10 @@ pub fn connect(from: SocketAddrV4, to: SocketAddrV4, config: &Config, dscp: u8) 
 /// Sets the options of TCP that Linux keeps with a socket. The others are metrics of the route.
 pub fn configure(fd: &OwnedFd, config: &Config) -> io::Result<()> {
     sockopt::set_tcp_nodelay(fd, true)?;
-    match config.cc {
-        Cc::Reno => sockopt::set_tcp_congestion(fd, "reno")?,
-        Cc::Cubic => sockopt::set_tcp_congestion(fd, "cubic")?,
-        Cc::Vegas => sockopt::set_tcp_congestion(fd, "vegas")?,
-        Cc::Dctcp => sockopt::set_tcp_congestion(fd, "dctcp")?,
-        Cc::Bbr => sockopt::set_tcp_congestion(fd, "bbr")?,
-        Cc::Linux(name) => sockopt::set_tcp_congestion(fd, name)?,
-        Cc::Fixed(_) => return Err(io::Error::other("a fixed window is not expressible")),
-        Cc::Bbr3 => return Err(io::Error::other("bbr3 is not expressible")),
-        Cc::Prague => return Err(io::Error::other("prague is not expressible")),
-        Cc::Ledbat => return Err(io::Error::other("ledbat is not expressible")),
+    match (config.cc, config.cc.linux_name()) {
+        (_, Some(name)) => sockopt::set_tcp_congestion(fd, name)?,
+        (Cc::Fixed(_), None) => return Err(io::Error::other("a fixed window is not expressible")),
+        (cc, None) => return Err(io::Error::other(format!("{cc} is not expressible"))),
     }
     // TCP_MAXSEG counts the timestamps, the scenario does not.
     set(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, config.mss + config.header - 40)?;

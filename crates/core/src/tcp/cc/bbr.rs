@@ -15,11 +15,15 @@ mod startup;
 mod tests;
 mod window;
 
-use super::flow::{BW_UNIT, Flow, Repair};
+use super::flow::{BW_UNIT, Flow, FlowEvent, Repair};
 use super::minmax::Max;
+use super::{CongestionControl, Ops};
 use crate::rng::Rng;
-use crate::tcp::rate::Sample;
+use crate::tcp::Config;
+use crate::tcp::rate::{Loss, RateSample};
 use bandwidth::{Aggregation, LongTerm};
+use probe_bw::ProbeBw;
+use probe_rtt::ProbeRtt;
 
 /// Gains are in 256ths (`BBR_UNIT`).
 const BITS: u32 = 8;
@@ -35,56 +39,134 @@ const BW_RTTS: u32 = probe_bw::CYCLE_LEN as u32 + 2;
 /// `bbr_cwnd_min_target`: with an ACK for every other segment the pipe needs four.
 const CWND_MIN_TARGET: u32 = 4;
 
-/// What BBR is doing.
+/// The state machine (Linux `enum bbr_mode`), and what each state alone knows.
+///
+/// ```text
+///      +---------> Startup --------------------+
+///      |              | the pipe is full       |
+///      |              v                        |
+///      |            Drain ---------------------+ no RTT as small as the
+///      |              | the queue is gone      | smallest was seen for 10 s
+///      |              v                        v
+///      |           ProbeBw ---------------> ProbeRtt
+///      |              ^                        |
+///      |              | 200 ms and a round     |
+///      |              | trip, the pipe is full |
+///      |              +------------------------+
+///      +---------------------------------------+
+///                        the pipe was not full yet
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Mode {
-    /// Raising the rate fast.
+enum Mode {
+    /// Doubles the rate each round trip.
     Startup,
-    /// Draining the queue that this made.
+    /// Drains the queue that Startup built.
     Drain,
-    /// Cycling around the estimated bandwidth.
+    /// Cycles around the estimated bandwidth.
+    ProbeBw(ProbeBw),
+    /// Sends little, to measure the path without a queue.
+    ProbeRtt(ProbeRtt),
+}
+
+impl Mode {
+    /// The state without what it knows.
+    fn kind(self) -> Kind {
+        match self {
+            Mode::Startup => Kind::Startup,
+            Mode::Drain => Kind::Drain,
+            Mode::ProbeBw(_) => Kind::ProbeBw,
+            Mode::ProbeRtt(_) => Kind::ProbeRtt,
+        }
+    }
+}
+
+/// A state by its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Startup,
+    Drain,
     ProbeBw,
-    /// Sending little, to see the path without a queue.
     ProbeRtt,
 }
 
-/// The model and the state. Names are Linux's; times in µs.
+impl Kind {
+    /// Whether the state machine has this transition.
+    fn leads_to(self, next: Kind) -> bool {
+        match (self, next) {
+            (Kind::Startup, Kind::Drain) | (Kind::Drain, Kind::ProbeBw) => true,
+            // The cycle begins anew when a policer's rate is no longer believed.
+            (Kind::ProbeBw, Kind::ProbeBw) => true,
+            (Kind::Startup | Kind::Drain | Kind::ProbeBw, Kind::ProbeRtt) => true,
+            (Kind::ProbeRtt, Kind::ProbeBw | Kind::Startup) => true,
+            _ => false,
+        }
+    }
+}
+
+/// Whether the pipe is full: the bandwidth has stopped growing.
+#[derive(Clone, Default, Debug, PartialEq)]
+struct FullPipe {
+    /// The pipe has been full (`bbr_full_bw_reached`).
+    reached: bool,
+    /// The bandwidth when it last grew by a quarter.
+    bw: u64,
+    /// Round trips since then.
+    cnt: u32,
+}
+
+/// Round trips, counted by deliveries.
+#[derive(Clone, Default, Debug, PartialEq)]
+struct Rounds {
+    /// How many are over (`rtt_cnt`).
+    cnt: u32,
+    /// The one under way ends when a segment is delivered that was sent after this many had been (`next_rtt_delivered`).
+    next_delivered: u32,
+    /// This ACK ended one (`round_start`).
+    is_start: bool,
+}
+
+/// The window's part in a repair.
+#[derive(Clone, Debug, PartialEq)]
+struct Restoration {
+    /// The recovery that the sender was in at the last ACK (`prev_ca_state`).
+    prev_repair: Repair,
+    /// In the first round trip of a recovery no more is sent than is delivered.
+    packet_conservation: bool,
+    /// The window to return to (`prior_cwnd`).
+    prior_cwnd: u32,
+}
+
+/// The model of the path and the state machine. Names are Linux's (`struct bbr`); times are in µs, windows in segments.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::tcp) struct Bbr {
     mode: Mode,
-    /// The smallest RTT of the last ten seconds, and when it was seen, in ticks; `u64::MAX` before the first.
+    /// The smallest RTT of the last ten seconds; `u64::MAX` before the first.
     min_rtt: u64,
+    /// When it was seen, in ticks.
     min_rtt_stamp: u64,
-    /// In ticks.
-    probe_rtt_done_stamp: Option<u64>,
-    probe_rtt_round_done: bool,
+    /// The largest delivery rate of the last ten round trips.
     bw: Max,
-    /// Round trips so far; the one under way ends when this much is delivered.
-    rtt_cnt: u32,
-    next_rtt_delivered: u32,
-    round_start: bool,
-    prev_repair: Repair,
-    packet_conservation: bool,
+    rounds: Rounds,
+    full_pipe: FullPipe,
+    restoration: Restoration,
+    /// Sending begins again after idle time; until something is delivered the RTT is not probed.
     idle_restart: bool,
-    cycle_idx: usize,
-    cycle_mstamp: u64,
+    /// In 256ths.
     pacing_gain: u64,
+    /// In 256ths.
     cwnd_gain: u64,
-    full_bw_reached: bool,
-    full_bw: u64,
-    full_bw_cnt: u32,
+    /// There is an RTT sample, from which the first pacing rate was set.
     has_seen_rtt: bool,
-    prior_cwnd: u32,
     long_term: LongTerm,
     aggregation: Aggregation,
-    /// What gains, pacing rate and `target_cwnd` were derived from last.
+    /// The values from which gains, pacing rate and `target_cwnd` were derived last.
     basis: Option<Basis>,
-    /// The window to come to (`bbr_set_cwnd`).
+    /// The window to approach (`bbr_set_cwnd`).
     target_cwnd: u32,
     rng: Rng,
 }
 
-/// What gains, pacing rate and target follow from: most ACKs change nothing of it.
+/// The values from which gains, pacing rate and target follow within a state and a phase of it. Most ACKs change none of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Basis {
     bw: u64,
@@ -92,50 +174,74 @@ struct Basis {
     /// As the last ACK left it.
     pacing_rate: u64,
     extra_acked: u32,
-    mode: Mode,
-    cycle_idx: u8,
     full_bw_reached: bool,
     uses_long_term: bool,
 }
 
-impl Bbr {
-    /// A connection that is established: `min_rtt` is the handshake's RTT. Sets the first pacing rate.
-    pub fn new(flow: &mut Flow, min_rtt: Option<u64>, rng: Rng) -> Bbr {
-        let mut bbr = Bbr {
+impl CongestionControl for Bbr {
+    const OPS: Ops = Ops { in_linux: true, rate_based: true, sndbuf_expand: 3, ..Ops::named("bbr") };
+
+    fn new(config: &Config) -> Bbr {
+        Bbr {
             mode: Mode::Startup,
-            min_rtt: min_rtt.unwrap_or(u64::MAX),
-            min_rtt_stamp: flow.jiffies(),
-            probe_rtt_done_stamp: None,
-            probe_rtt_round_done: false,
+            min_rtt: u64::MAX,
+            min_rtt_stamp: 0,
             bw: Max::default(),
-            rtt_cnt: 0,
-            next_rtt_delivered: flow.delivered,
-            round_start: false,
-            prev_repair: Repair::None,
-            packet_conservation: false,
+            rounds: Rounds::default(),
+            full_pipe: FullPipe::default(),
+            restoration: Restoration { prev_repair: Repair::None, packet_conservation: false, prior_cwnd: 0 },
             idle_restart: false,
-            cycle_idx: 0,
-            cycle_mstamp: 0,
             pacing_gain: HIGH_GAIN,
             cwnd_gain: HIGH_GAIN,
-            full_bw_reached: false,
-            full_bw: 0,
-            full_bw_cnt: 0,
             has_seen_rtt: false,
-            prior_cwnd: 0,
-            long_term: LongTerm::new(flow),
-            aggregation: Aggregation::new(flow),
+            long_term: LongTerm::default(),
+            aggregation: Aggregation::default(),
             basis: None,
             target_cwnd: 0,
-            rng,
-        };
-        bbr.init_pacing_rate(flow);
-        bbr
+            rng: Rng::stream(config.seed, "congestion control"),
+        }
     }
 
-    /// `bbr_main`: an ACK with its sample.
+    /// `bbr_init`.
+    fn init(&mut self, flow: &mut Flow, min_rtt: Option<u64>) {
+        self.min_rtt = min_rtt.unwrap_or(u64::MAX);
+        self.min_rtt_stamp = flow.jiffies();
+        self.rounds.next_delivered = flow.delivered;
+        self.long_term = LongTerm::new(flow);
+        self.aggregation = Aggregation::new(flow);
+        self.init_pacing_rate(flow);
+    }
+
+    /// `bbr_main`.
     #[inline(always)]
-    pub fn on_ack(&mut self, flow: &mut Flow, sample: &Sample) {
+    fn cong_control(&mut self, flow: &mut Flow, _: &[Loss], sample: &RateSample) {
+        self.on_ack(flow, sample);
+    }
+
+    fn flow_event(&mut self, flow: &mut Flow, event: FlowEvent<'_>) {
+        match event {
+            // `bbr_ssthresh`
+            FlowEvent::Reduction { .. } => self.save_cwnd(flow.cwnd),
+            FlowEvent::Loss { .. } => self.on_timeout(flow),
+            FlowEvent::Undo => self.on_undo(flow),
+            FlowEvent::TxStart => self.on_tx_start(flow),
+        }
+    }
+}
+
+impl Bbr {
+    /// The next state.
+    fn enter(&mut self, next: Mode) {
+        let (from, to) = (self.mode.kind(), next.kind());
+        debug_assert!(from.leads_to(to), "bug: BBR has no transition from {from:?} to {to:?}");
+        self.mode = next;
+        // Each state has gains of its own.
+        self.basis = None;
+    }
+
+    /// `bbr_main`.
+    #[inline(always)]
+    fn on_ack(&mut self, flow: &mut Flow, sample: &RateSample) {
         self.update_bw(flow, sample);
         self.update_ack_aggregation(flow, sample);
         self.update_cycle_phase(flow, sample);
@@ -177,44 +283,37 @@ impl Bbr {
             min_rtt: self.min_rtt,
             pacing_rate: flow.pacing_rate,
             extra_acked: self.aggregation.extra_acked(),
-            mode: self.mode,
-            cycle_idx: self.cycle_idx as u8,
-            full_bw_reached: self.full_bw_reached,
+            full_bw_reached: self.full_pipe.reached,
             uses_long_term: self.long_term.bw_in_use().is_some(),
         }
     }
 
-    /// `bbr_ssthresh`: a reduction begins, which other congestion controls would make.
-    pub fn on_reduction(&mut self, flow: &Flow) {
-        self.save_cwnd(flow.cwnd);
-    }
-
     /// `bbr_set_state`: a retransmission timeout.
-    pub fn on_timeout(&mut self, flow: &mut Flow) {
-        self.prev_repair = Repair::Loss;
-        self.full_bw = 0;
+    fn on_timeout(&mut self, flow: &mut Flow) {
+        self.restoration.prev_repair = Repair::Loss;
+        self.full_pipe.bw = 0;
         // A timeout ends a round.
-        self.round_start = true;
-        self.sample_long_term(flow, &Sample { losses: 1, ..Sample::default() });
+        self.rounds.is_start = true;
+        self.sample_long_term(flow, &RateSample { losses: 1, ..RateSample::default() });
     }
 
     /// `bbr_undo_cwnd`: nothing had been lost.
-    pub fn on_undo(&mut self, flow: &Flow) {
-        (self.full_bw, self.full_bw_cnt) = (0, 0);
+    fn on_undo(&mut self, flow: &Flow) {
+        (self.full_pipe.bw, self.full_pipe.cnt) = (0, 0);
         self.long_term.reset(flow);
     }
 
     /// `bbr_cwnd_event_tx_start`: data again, with nothing in flight.
-    pub fn on_restart(&mut self, flow: &mut Flow) {
+    fn on_tx_start(&mut self, flow: &mut Flow) {
         if !flow.app_limited {
             return;
         }
         self.idle_restart = true;
         self.aggregation.restart(flow.now);
         match self.mode {
-            Mode::ProbeBw => self.set_pacing_rate(flow, UNIT),
-            Mode::ProbeRtt => self.check_probe_rtt_done(flow),
-            _ => {}
+            Mode::ProbeBw(_) => self.set_pacing_rate(flow, UNIT),
+            Mode::ProbeRtt(_) => self.check_probe_rtt_done(flow),
+            Mode::Startup | Mode::Drain => {}
         }
     }
 
@@ -227,8 +326,8 @@ impl Bbr {
         (self.pacing_gain, self.cwnd_gain) = match self.mode {
             Mode::Startup => (HIGH_GAIN, HIGH_GAIN),
             Mode::Drain => (DRAIN_GAIN, HIGH_GAIN),
-            Mode::ProbeBw => (self.cycle_gain(), CWND_GAIN),
-            Mode::ProbeRtt => (UNIT, UNIT),
+            Mode::ProbeBw(cycle) => (self.cycle_gain(cycle), CWND_GAIN),
+            Mode::ProbeRtt(_) => (UNIT, UNIT),
         };
     }
 
@@ -245,7 +344,7 @@ impl Bbr {
         if !self.has_seen_rtt && flow.srtt > 0 {
             self.init_pacing_rate(flow);
         }
-        if self.full_bw_reached || rate > flow.pacing_rate {
+        if self.full_pipe.reached || rate > flow.pacing_rate {
             flow.pace(rate);
         }
     }

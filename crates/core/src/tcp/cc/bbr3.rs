@@ -1,7 +1,7 @@
 //! BBR, version 3 (draft-ietf-ccwg-bbr-06; its names, and its sections cited).
 //!
 //! As version 1 it sends at the largest delivery rate seen and keeps the bandwidth-delay product in flight; but it takes
-//! losses for news of the path. Two bounds come from them: a short-term one, set while cruising and forgotten before the
+//! losses for evidence about the path. Two bounds come from them: a short-term one, set while cruising and forgotten before the
 //! next probe for bandwidth, and a long-term one on what is in flight, found by probing until 2 % are lost. Probes come
 //! every two to three seconds, or after as many round trips as Reno would need to grow; the smallest RTT is looked for every
 //! five seconds with half the product in flight.
@@ -18,10 +18,13 @@ mod startup;
 mod tests;
 mod window;
 
-use super::flow::{BW_UNIT, Flow, Repair};
+use super::flow::{BW_UNIT, Flow, FlowEvent, Repair};
 use super::minmax::Max;
+use super::{CongestionControl, Ops};
 use crate::rng::Rng;
-use crate::tcp::rate::{Loss, Sample};
+use crate::tcp::Config;
+use crate::tcp::rate::{Loss, RateSample};
+use probe_rtt::ProbeRtt;
 
 /// Gains are in 256ths.
 const BITS: u32 = 8;
@@ -45,7 +48,46 @@ const MIN_PIPE_CWND: u32 = 4;
 /// "Infinity", as a bound of segments.
 const NONE: u32 = u32::MAX;
 
-/// §5.1.1: the states.
+/// §5.1.1: the state machine, and what each state alone knows.
+///
+/// ```text
+///                Startup ------------------------------+
+///                   | the pipe is full                 |
+///                   v                                  |
+///                 Drain -------------------------------+
+///                   | the queue is gone                |
+///                   v                                  |
+///     +---------> Down --------------------------------+
+///     |             | in flight fell below the bounds  |
+///     |             v                                  | no RTT as small as the
+///     |           Cruise ------------------------------+ smallest was seen for 5 s
+///     |             | time to probe (also from Down)   |
+///     |             v                                  |
+///     |           Refill ------------------------------+
+///     |             | a round trip later               |
+///     |             v                                  v
+///     +------------ Up ---------------------------> ProbeRtt
+///   no more bandwidth, or too much lost                |
+///                                                      v
+///                          Down and Cruise if the pipe was full, else Startup
+/// ```
+///
+/// A loss that proves spurious returns to Startup, or from Down, Cruise or Refill to Refill, if it had ended Startup or Up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Startup,
+    /// Since this round trip.
+    Drain {
+        start_round: u32,
+    },
+    Down,
+    Cruise,
+    Refill,
+    Up,
+    ProbeRtt(ProbeRtt),
+}
+
+/// A state by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
     Startup,
@@ -57,10 +99,40 @@ pub(super) enum State {
     ProbeRtt,
 }
 
+impl Phase {
+    #[inline]
+    fn state(self) -> State {
+        match self {
+            Phase::Startup => State::Startup,
+            Phase::Drain { .. } => State::Drain,
+            Phase::Down => State::Down,
+            Phase::Cruise => State::Cruise,
+            Phase::Refill => State::Refill,
+            Phase::Up => State::Up,
+            Phase::ProbeRtt(_) => State::ProbeRtt,
+        }
+    }
+}
+
 impl State {
     /// `IsInAProbeBWState`.
     fn is_probe_bw(self) -> bool {
         matches!(self, State::Down | State::Cruise | State::Refill | State::Up)
+    }
+
+    /// Whether the state machine has this transition.
+    fn leads_to(self, next: State) -> bool {
+        match (self, next) {
+            (State::Startup, State::Drain) | (State::Drain, State::Down) => true,
+            (State::Down, State::Cruise) | (State::Down | State::Cruise, State::Refill) => true,
+            (State::Refill, State::Up) | (State::Up, State::Down) => true,
+            (State::ProbeRtt, State::Down | State::Startup) => true,
+            (from, State::ProbeRtt) => from != State::ProbeRtt,
+            // §5.5.11.2: a loss proved spurious.
+            (from, State::Startup) => from != State::Startup,
+            (State::Refill, State::Refill) => true,
+            _ => false,
+        }
     }
 }
 
@@ -78,128 +150,229 @@ enum AckPhase {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Undo {
     state: Option<State>,
+    bounds: Bounds,
+}
+
+/// §5.5.1: round trips, counted by deliveries.
+#[derive(Clone, Default, Debug, PartialEq)]
+struct Rounds {
+    count: u32,
+    /// The one under way ends when a segment is delivered that was sent after this many had been.
+    next_delivered: u32,
+    /// This ACK ended one.
+    is_start: bool,
+}
+
+/// §5.5.7 and §5.3.4.3: the smallest RTT of ten seconds, and of five.
+#[derive(Clone, Debug, PartialEq)]
+struct MinRtt {
+    /// `u64::MAX` before the first sample.
+    value: u64,
+    stamp: u64,
+    probe_min_delay: u64,
+    probe_min_stamp: u64,
+    /// None as small as `probe_min_delay` was seen for five seconds.
+    probe_expired: bool,
+}
+
+/// §5.3.1.2: whether the bandwidth still grows.
+#[derive(Clone, Default, Debug, PartialEq)]
+struct FullPipe {
+    /// The bandwidth when it last grew by a quarter.
+    bw: u64,
+    /// Round trips since then.
+    count: u32,
+    /// It has stopped growing since the estimate was last reset.
+    now: bool,
+    /// It has stopped growing once.
+    reached: bool,
+    /// Rounds in a row that were half marked.
+    ecn_rounds: u32,
+}
+
+/// §5.5.10: losses and deliveries of the round trip under way, counted apart from [`Rounds`].
+#[derive(Clone, Debug, PartialEq)]
+struct LossRound {
+    /// Something was lost in it.
+    has_loss: bool,
+    /// It ends when a segment is delivered that was sent after this many had been.
+    delivered: u32,
+    /// This ACK ended one.
+    is_start: bool,
+    /// Ranges of segments lost in it.
+    events: u32,
+    /// The last segment of the last range.
+    last_lost: u32,
+    /// The largest delivery rate of it.
+    bw_latest: u64,
+    /// The largest delivery of it.
+    inflight_latest: u32,
+}
+
+/// §5.5.10: the bounds that losses set. The largest number stands for "none".
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Bounds {
     bw_shortterm: u64,
     inflight_shortterm: u32,
     inflight_longterm: u32,
 }
 
-/// The model and the state machine. Times in µs, bandwidths as in `flow.rs`.
+impl Bounds {
+    const NONE: Bounds = Bounds { bw_shortterm: u64::MAX, inflight_shortterm: NONE, inflight_longterm: NONE };
+}
+
+/// §5.3.3: the cycle of probes for bandwidth.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::tcp) struct Bbr3 {
-    state: State,
-    round_count: u32,
-    next_round_delivered: u32,
-    round_start: bool,
-    rounds_since_probe_up: u32,
-    /// The largest of the probing cycle before and of this one.
-    max_bw_filter: [u64; 2],
-    bw: u64,
-    min_rtt: u64,
-    min_rtt_stamp: u64,
-    probe_rtt_min_delay: u64,
-    probe_rtt_min_stamp: u64,
-    probe_rtt_expired: bool,
-    probe_rtt_done_stamp: Option<u64>,
-    probe_rtt_round_done: bool,
-    idle_restart: bool,
+struct Probe {
+    ack_phase: AckPhase,
+    /// When the cycle began.
+    cycle_stamp: u64,
+    /// How long after that the next probe begins at the latest.
+    wait: u64,
+    rounds_since_up: u32,
+    /// How often the slope was raised in Up.
+    up_rounds: u32,
+    up_acked: u32,
+    /// Segments acknowledged for each by which the long-term bound rises.
+    up_acked_per_inc: u32,
+    /// The ACKs that arrive now are those of a probe.
+    is_sample: bool,
+    prev_too_high: bool,
+    prev_precautionary: bool,
+}
+
+/// §5.5.9: by how much more than expected was acknowledged in a short time.
+#[derive(Clone, Default, Debug, PartialEq)]
+struct ExtraAcked {
+    filter: Max,
+    interval_start: u64,
+    delivered: u32,
+    value: u32,
+}
+
+/// §5.6.4.4: the window to return to after a repair.
+#[derive(Clone, Debug, PartialEq)]
+struct Restoration {
     prior_cwnd: u32,
     prev_repair: Repair,
-    full_bw: u64,
-    full_bw_count: u32,
-    full_bw_now: bool,
-    full_bw_reached: bool,
-    drain_start_round: u32,
-    bw_latest: u64,
-    inflight_latest: u32,
-    bw_shortterm: u64,
-    inflight_shortterm: u32,
-    inflight_longterm: u32,
-    is_loss_in_round: bool,
-    loss_round_delivered: u32,
-    loss_round_start: bool,
-    /// Ranges of segments lost in this round, and the last segment of them.
-    loss_events: u32,
-    last_lost: u32,
-    /// Rounds in a row that were half marked.
-    startup_ecn_rounds: u32,
+}
+
+/// The model of the path and the state machine. Names are the draft's; times are in µs, bandwidths as in `flow.rs`.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::tcp) struct Bbr3 {
+    phase: Phase,
+    rounds: Rounds,
+    /// The largest delivery rates of the probing cycle before and of this one.
+    max_bw_filter: [u64; 2],
+    /// The bandwidth: the largest of these, within the short-term bound.
+    bw: u64,
+    min_rtt: MinRtt,
+    full_pipe: FullPipe,
+    loss_round: LossRound,
+    bounds: Bounds,
+    probe: Probe,
+    extra_acked: ExtraAcked,
+    restoration: Restoration,
     undo: Undo,
-    ack_phase: AckPhase,
-    cycle_stamp: u64,
-    bw_probe_wait: u64,
-    bw_probe_up_rounds: u32,
-    bw_probe_up_acked: u32,
-    probe_up_acked_per_inc: u32,
-    is_bw_probe_sample: bool,
-    prev_probe_too_high: bool,
-    prev_probe_precautionary: bool,
-    extra_acked_filter: Max,
-    extra_acked_interval_start: u64,
-    extra_acked_delivered: u32,
-    extra_acked: u32,
+    /// Sending begins again after idle time; until something is delivered the RTT is not probed.
+    idle_restart: bool,
     rng: Rng,
 }
 
-impl Bbr3 {
-    /// §5.2.1: a connection that is established: `min_rtt` is the handshake's RTT. Sets the first pacing rate.
-    pub fn new(flow: &mut Flow, min_rtt: Option<u64>, rng: Rng) -> Bbr3 {
-        let min_rtt = min_rtt.unwrap_or(u64::MAX);
-        let undo = Undo { state: None, bw_shortterm: 0, inflight_shortterm: 0, inflight_longterm: 0 };
-        let bbr = Bbr3 {
-            state: State::Startup,
-            round_count: 0,
-            next_round_delivered: flow.delivered,
-            round_start: false,
-            rounds_since_probe_up: 0,
+impl CongestionControl for Bbr3 {
+    const OPS: Ops = Ops { rate_based: true, sndbuf_expand: 3, ..Ops::named("bbr3") };
+
+    fn new(config: &Config) -> Bbr3 {
+        let bounds = Bounds { bw_shortterm: 0, inflight_shortterm: 0, inflight_longterm: 0 };
+        Bbr3 {
+            phase: Phase::Startup,
+            rounds: Rounds::default(),
             max_bw_filter: [0; 2],
             bw: 0,
-            min_rtt,
-            min_rtt_stamp: flow.now,
-            probe_rtt_min_delay: min_rtt,
-            probe_rtt_min_stamp: flow.now,
-            probe_rtt_expired: false,
-            probe_rtt_done_stamp: None,
-            probe_rtt_round_done: false,
+            min_rtt: MinRtt {
+                value: u64::MAX,
+                stamp: 0,
+                probe_min_delay: u64::MAX,
+                probe_min_stamp: 0,
+                probe_expired: false,
+            },
+            full_pipe: FullPipe::default(),
+            loss_round: LossRound {
+                has_loss: false,
+                delivered: 0,
+                is_start: false,
+                events: 0,
+                last_lost: NONE,
+                bw_latest: 0,
+                inflight_latest: 0,
+            },
+            bounds: Bounds::NONE,
+            probe: Probe {
+                ack_phase: AckPhase::Init,
+                cycle_stamp: 0,
+                wait: 0,
+                rounds_since_up: 0,
+                up_rounds: 0,
+                up_acked: 0,
+                up_acked_per_inc: NONE,
+                is_sample: false,
+                prev_too_high: false,
+                prev_precautionary: false,
+            },
+            extra_acked: ExtraAcked::default(),
+            restoration: Restoration { prior_cwnd: 0, prev_repair: Repair::None },
+            undo: Undo { state: None, bounds },
             idle_restart: false,
-            prior_cwnd: 0,
-            prev_repair: Repair::None,
-            full_bw: 0,
-            full_bw_count: 0,
-            full_bw_now: false,
-            full_bw_reached: false,
-            drain_start_round: 0,
-            bw_latest: 0,
-            inflight_latest: 0,
-            bw_shortterm: u64::MAX,
-            inflight_shortterm: NONE,
-            inflight_longterm: NONE,
-            is_loss_in_round: false,
-            loss_round_delivered: 0,
-            loss_round_start: false,
-            loss_events: 0,
-            last_lost: NONE,
-            startup_ecn_rounds: 0,
-            undo,
-            ack_phase: AckPhase::Init,
-            cycle_stamp: 0,
-            bw_probe_wait: 0,
-            bw_probe_up_rounds: 0,
-            bw_probe_up_acked: 0,
-            probe_up_acked_per_inc: NONE,
-            is_bw_probe_sample: false,
-            prev_probe_too_high: false,
-            prev_probe_precautionary: false,
-            extra_acked_filter: Max::default(),
-            extra_acked_interval_start: flow.now,
-            extra_acked_delivered: 0,
-            extra_acked: 0,
-            rng,
-        };
-        bbr.init_pacing_rate(flow);
-        bbr
+            rng: Rng::stream(config.seed, "congestion control"),
+        }
+    }
+
+    /// §5.2.1 BBROnInit.
+    fn init(&mut self, flow: &mut Flow, min_rtt: Option<u64>) {
+        let value = min_rtt.unwrap_or(u64::MAX);
+        self.rounds.next_delivered = flow.delivered;
+        self.min_rtt =
+            MinRtt { value, stamp: flow.now, probe_min_delay: value, probe_min_stamp: flow.now, probe_expired: false };
+        self.extra_acked.interval_start = flow.now;
+        self.init_pacing_rate(flow);
+    }
+
+    /// §5.2.3 BBRUpdateOnACK, after §5.2.4 BBRUpdateOnLoss.
+    #[inline(never)]
+    fn cong_control(&mut self, flow: &mut Flow, losses: &[Loss], sample: &RateSample) {
+        losses.iter().for_each(|loss| self.on_loss(flow, loss));
+        self.on_ack(flow, sample);
+    }
+
+    fn flow_event(&mut self, flow: &mut Flow, event: FlowEvent<'_>) {
+        match event {
+            FlowEvent::Reduction { ece } => self.on_reduction(flow, ece),
+            FlowEvent::Loss { prior_cwnd, losses } => {
+                self.on_timeout(prior_cwnd);
+                losses.iter().for_each(|loss| self.on_loss(flow, loss));
+            }
+            FlowEvent::Undo => self.on_undo(flow),
+            FlowEvent::TxStart => self.on_tx_start(flow),
+        }
+    }
+}
+
+impl Bbr3 {
+    /// The state by its name.
+    #[inline]
+    fn state(&self) -> State {
+        self.phase.state()
+    }
+
+    /// The next state.
+    fn enter(&mut self, next: Phase) {
+        let (from, to) = (self.state(), next.state());
+        debug_assert!(from.leads_to(to), "bug: BBRv3 has no transition from {from:?} to {to:?}");
+        self.phase = next;
     }
 
     /// §5.2.3: an ACK with its sample.
-    pub fn on_ack(&mut self, flow: &mut Flow, sample: &Sample) {
+    fn on_ack(&mut self, flow: &mut Flow, sample: &RateSample) {
         self.restore_after_recovery(flow);
         let rate = delivery_rate(sample);
         self.update_latest_delivery_signals(flow, sample, rate);
@@ -211,17 +384,17 @@ impl Bbr3 {
         self.update_probe_bw_cycle_phase(flow, sample, rate);
         self.update_min_rtt(flow, sample);
         self.check_probe_rtt(flow, sample);
-        if self.loss_round_start {
+        if self.loss_round.is_start {
             // AdvanceLatestDeliverySignals
-            (self.bw_latest, self.inflight_latest) = (rate, sample.delivered.unwrap_or(0));
+            (self.loss_round.bw_latest, self.loss_round.inflight_latest) = (rate, sample.delivered.unwrap_or(0));
         }
-        self.bw = self.max_bw().min(self.bw_shortterm);
+        self.bw = self.max_bw().min(self.bounds.bw_shortterm);
         self.set_pacing_rate(flow, self.pacing_gain());
         self.set_cwnd(flow, sample);
     }
 
     /// §5.6.4.4 OnEnterFastRecovery; or the first ECN echo of a window, which counts as a loss in its round.
-    pub fn on_reduction(&mut self, flow: &Flow, by_echo: bool) {
+    fn on_reduction(&mut self, flow: &Flow, by_echo: bool) {
         if by_echo {
             return self.note_loss(flow);
         }
@@ -230,21 +403,21 @@ impl Bbr3 {
     }
 
     /// §5.6.4.4 OnEnterRTO. The window is one segment by now; `before` it was that.
-    pub fn on_timeout(&mut self, before: u32) {
+    fn on_timeout(&mut self, before: u32) {
         self.save_cwnd(before);
         self.save_state_upon_loss();
-        self.prev_repair = Repair::Loss;
+        self.restoration.prev_repair = Repair::Loss;
     }
 
     /// §5.2.2: data again, with nothing in flight.
-    pub fn on_restart(&mut self, flow: &mut Flow) {
+    fn on_tx_start(&mut self, flow: &mut Flow) {
         // §5.4.1 HandleRestartFromIdle
         if !flow.app_limited {
             return;
         }
         self.idle_restart = true;
-        self.extra_acked_interval_start = flow.now;
-        match self.state {
+        self.extra_acked.interval_start = flow.now;
+        match self.state() {
             State::ProbeRtt => self.check_probe_rtt_done(flow),
             state if state.is_probe_bw() => self.set_pacing_rate(flow, UNIT),
             _ => {}
@@ -253,7 +426,7 @@ impl Bbr3 {
 
     /// §5.6.1: the table's gains of the pacing rate …
     fn pacing_gain(&self) -> u64 {
-        match self.state {
+        match self.state() {
             State::Startup => STARTUP_PACING_GAIN,
             State::Drain => DRAIN_PACING_GAIN,
             State::Down => PROBE_DOWN_PACING_GAIN,
@@ -264,7 +437,7 @@ impl Bbr3 {
 
     /// … and of the window.
     fn cwnd_gain(&self) -> u64 {
-        match self.state {
+        match self.state() {
             State::Up => PROBE_UP_CWND_GAIN,
             State::ProbeRtt => PROBE_RTT_CWND_GAIN,
             _ => DEFAULT_CWND_GAIN,
@@ -280,14 +453,14 @@ impl Bbr3 {
     /// §5.6.2 SetPacingRateWithGain.
     fn set_pacing_rate(&self, flow: &mut Flow, gain: u64) {
         let rate = flow.rate(self.bw, gain, BITS);
-        if self.full_bw_reached || rate > flow.pacing_rate {
+        if self.full_pipe.reached || rate > flow.pacing_rate {
             flow.pace(rate);
         }
     }
 
     /// §5.5.1 StartRound.
     fn start_round(&mut self, flow: &Flow) {
-        self.next_round_delivered = flow.delivered;
+        self.rounds.next_delivered = flow.delivered;
     }
 
     fn max_bw(&self) -> u64 {
@@ -295,18 +468,18 @@ impl Bbr3 {
     }
 
     /// §5.2.4 HandleLostPacket.
-    pub fn on_loss(&mut self, flow: &Flow, loss: &Loss) {
+    fn on_loss(&mut self, flow: &Flow, loss: &Loss) {
         self.note_loss(flow);
-        if loss.seq != self.last_lost.wrapping_add(1) {
-            self.loss_events += 1;
+        if loss.seq != self.loss_round.last_lost.wrapping_add(1) {
+            self.loss_round.events += 1;
         }
-        self.last_lost = loss.seq;
+        self.loss_round.last_lost = loss.seq;
         self.judge_loss(flow, loss);
     }
 }
 
 /// RS.delivery_rate; 0 where there is none.
-fn delivery_rate(sample: &Sample) -> u64 {
+fn delivery_rate(sample: &RateSample) -> u64 {
     match (sample.delivered, sample.interval) {
         (Some(delivered), Some(interval)) => u64::from(delivered) * BW_UNIT / interval,
         _ => 0,

@@ -16,9 +16,9 @@ const BETA_SCALE: u32 = 1024;
 const BICTCP_HZ: u32 = 10;
 /// C in 2^-10 segments per cubed second (41), for an RTT of a tenth of a second.
 const CUBE_RTT_SCALE: u64 = 410;
-/// Reno with this β needs so many eighths of a window for a segment more.
+/// The eighths of a window that Reno with this β needs for a segment more.
 const RENO_SCALE: u32 = 8 * (BETA_SCALE + BETA) / 3 / (BETA_SCALE - BETA);
-/// Growth while no loss has shown a W_max: a segment for so many, 5 % a round trip.
+/// Growth while no loss has shown a W_max: a segment for this many, 5 % a round trip.
 const PROBE: u32 = 20;
 /// Linux: at most one segment for two.
 const FASTEST: u32 = 2;
@@ -27,7 +27,7 @@ const FLAT: u32 = 100;
 
 /// Linux's `struct bictcp`, of what the curve needs. Windows in segments, times in jiffies.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Bictcp {
+pub(in crate::tcp) struct Bictcp {
     /// ACKed segments for a segment more.
     cnt: u32,
     last_max_cwnd: u32,
@@ -39,7 +39,7 @@ pub(super) struct Bictcp {
     /// The beginning of this congestion avoidance stage, if it has begun.
     epoch_start: Option<u32>,
     ack_cnt: u32,
-    /// What Reno's window would be.
+    /// The window that Reno would have.
     tcp_cwnd: u32,
     /// Jiffies a second.
     hz: u32,
@@ -153,8 +153,8 @@ impl Bictcp {
         ((cwnd * u64::from(BETA) / scale) as u32).max(2)
     }
 
-    /// A retransmission timeout: all is forgotten (`bictcp_reset`).
-    pub fn timeout(&mut self) {
+    /// A retransmission timeout discards everything learned (`bictcp_reset`).
+    pub fn reset(&mut self) {
         *self = Bictcp::new(self.hz);
     }
 
@@ -231,7 +231,7 @@ mod tests {
     fn where_reno_would_be_ahead_its_window_is_followed() {
         let mut cubic = Bictcp::new(HZ);
         cubic.reduce(11);
-        cubic.timeout();
+        cubic.reset();
         cubic.last_max_cwnd = 10;
         cubic.update(10, 1, at(1000), 1000);
         assert_eq!(cubic.update(10, 18, at(1040), 1000), 10, "Reno: 11");

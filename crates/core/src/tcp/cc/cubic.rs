@@ -1,17 +1,105 @@
-//! CUBIC (RFC 9438) and Linux's HyStart.
+//! CUBIC (RFC 9438): the window is a cubic function of the time since the last congestion event.
 //!
-//! After a reduction the window grows along a cubic of time: fast towards the window of the last loss, flat around it,
-//! then ever faster. Where Reno would be ahead, CUBIC follows Reno's window. Time is real time, so growth does not
-//! depend on the RTT.
+//! After a reduction the window grows along the cubic: fast towards the window of the last loss, flat around it, then ever
+//! faster. Where Reno would be ahead, CUBIC follows Reno's window. Time is real time, so growth does not depend on the RTT.
+//!
+//! Windows in whole segments grow as Linux computes it (`bictcp.rs`), windows in fractions as the RFC has it (here).
 //!
 //! Deviations: the threshold is taken from cwnd, not from the flight size (Linux; RFC 9438 §4.6 allows it where cwnd is
 //! validated). After slow start was left without a loss, with HyStart on, the window grows by at least 5 % a round trip,
 //! as Linux's does: the RFC's cubic would start from a standstill.
 
-use super::Clock;
-use crate::tcp::pacing::GSO_MAX_SIZE;
-use crate::tcp::{Cc, Config, HyStart as Asked};
+use super::bictcp::Bictcp;
+use super::hystart::HyStart;
+use super::hystart_plus::HyStartPlus;
+use super::{AckSample, Congestion, CongestionControl, Cwnd, Ops, Reduction, counts_whole_segments};
+use crate::tcp::{Config, HyStart as Setting};
 use crate::units::{Span, Time};
+use alloc::boxed::Box;
+
+/// CUBIC's state: how the window grows in congestion avoidance, and what ends slow start.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::tcp) enum Cubic {
+    /// In whole segments, as Linux.
+    Linux { curve: Bictcp, hystart: HyStart },
+    /// In fractions of a segment, with Linux's HyStart.
+    Rfc { curve: Curve, hystart: HyStart },
+    /// In fractions of a segment, with HyStart++ (RFC 9406).
+    RfcPlus { curve: Curve, hystart: Box<HyStartPlus> },
+}
+
+impl CongestionControl for Cubic {
+    const OPS: Ops = Ops { in_linux: true, ..Ops::named("cubic") };
+
+    fn new(config: &Config) -> Cubic {
+        // RFC 9438 §4.10: after HyStart++ the cubic starts from a standstill.
+        let curve = Curve::new(config.hystart == Setting::Linux);
+        match config.hystart {
+            Setting::Plus => Cubic::RfcPlus { curve, hystart: Box::new(HyStartPlus::new()) },
+            _ if counts_whole_segments(config) => {
+                Cubic::Linux { curve: Bictcp::new(config.hz), hystart: HyStart::new(config) }
+            }
+            _ => Cubic::Rfc { curve, hystart: HyStart::new(config) },
+        }
+    }
+
+    #[inline]
+    fn pkts_acked(&mut self, cwnd: &mut Cwnd, ack: &AckSample) {
+        match self {
+            Cubic::Linux { curve, hystart } => hystart.pkts_acked(cwnd, ack, || curve.is_young(ack.now)),
+            Cubic::Rfc { hystart, .. } => hystart.pkts_acked(cwnd, ack, || false),
+            Cubic::RfcPlus { hystart, .. } => hystart.pkts_acked(cwnd, ack),
+        }
+    }
+
+    #[inline]
+    fn cong_avoid(&mut self, cwnd: &mut Cwnd, acked: u32, ack: &AckSample) {
+        match self {
+            Cubic::Linux { curve, hystart } => {
+                let Some(acked) = cwnd.slow_start(acked) else { return };
+                let every = curve.update(cwnd.whole(), acked, ack.now, hystart.delay_min());
+                cwnd.cong_avoid_ai(every, acked);
+            }
+            Cubic::Rfc { curve, .. } => {
+                let Some(acked) = cwnd.slow_start_by(f64::from(acked)) else { return };
+                cwnd.set(curve.increase(cwnd.get(), acked, ack.now, ack.srtt));
+            }
+            Cubic::RfcPlus { curve, hystart } => {
+                let Some(acked) = hystart.slow_start(cwnd, acked) else { return };
+                cwnd.set(curve.increase(cwnd.get(), acked, ack.now, ack.srtt));
+            }
+        }
+    }
+
+    fn ssthresh(&mut self, cwnd: &Cwnd, _: &Congestion) -> Reduction {
+        let ssthresh = match self {
+            Cubic::Linux { curve, .. } => f64::from(curve.reduce(cwnd.whole())),
+            Cubic::Rfc { curve, .. } | Cubic::RfcPlus { curve, .. } => curve.reduce(cwnd.get()),
+        };
+        Reduction { from: cwnd.get(), ssthresh }
+    }
+
+    fn on_loss_timeout(&mut self) {
+        match self {
+            Cubic::Linux { curve, hystart } => {
+                curve.reset();
+                hystart.reset();
+            }
+            Cubic::Rfc { curve, hystart } => {
+                curve.timeout();
+                hystart.reset();
+            }
+            Cubic::RfcPlus { curve, .. } => curve.timeout(),
+        }
+    }
+
+    fn on_tx_start(&mut self, now: Time, idle: Span) {
+        match self {
+            Cubic::Linux { curve, .. } => curve.shift(now, idle),
+            Cubic::Rfc { curve, .. } | Cubic::RfcPlus { curve, .. } => curve.shift(now, idle),
+        }
+    }
+}
 
 /// RFC 9438 §5: C, in segments per second cubed.
 const C: f64 = 0.4;
@@ -22,28 +110,32 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// Linux: growth per round trip while no loss has shown a W_max.
 const PROBE: f64 = 1.05;
 
-/// CUBIC's own state. Windows in segments, times in seconds.
+/// The curve of RFC 9438, under its names. Windows are in segments, times in seconds.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Cubic {
-    /// The beginning of this congestion avoidance stage; never: it begins with the next ACK.
+pub(in crate::tcp) struct Curve {
+    /// When this congestion avoidance stage began; [`Time::NEVER`] if it begins with the next ACK.
     epoch: Time,
+    /// W_max: the window before the last reduction, less fast convergence.
     w_max: f64,
+    /// K: how long the curve takes to return to W_max.
     k: f64,
+    /// W_est: the window that Reno would have.
     w_est: f64,
     /// The window before the last reduction.
     cwnd_prior: f64,
-    /// No loss has shown a W_max.
+    /// No loss has shown a W_max yet.
     probing: bool,
-    /// Grow by [`PROBE`] while probing.
+    /// The window grows by [`PROBE`] while `probing`.
     probe: bool,
 }
 
-impl Cubic {
-    pub fn new(probe: bool) -> Cubic {
-        Cubic { epoch: Time::NEVER, w_max: 0.0, k: 0.0, w_est: 0.0, cwnd_prior: 0.0, probing: true, probe }
+impl Curve {
+    /// A connection that has seen no loss; `probe`: it grows by at least [`PROBE`] a round trip until it does.
+    pub fn new(probe: bool) -> Curve {
+        Curve { epoch: Time::NEVER, w_max: 0.0, k: 0.0, w_est: 0.0, cwnd_prior: 0.0, probing: true, probe }
     }
 
-    /// Congestion avoidance: the window after an ACK of so many segments.
+    /// Congestion avoidance: the window after an ACK of `acked` segments.
     #[inline(always)]
     pub fn increase(&mut self, cwnd: f64, acked: f64, now: Time, srtt: f64) -> f64 {
         if self.epoch == Time::NEVER {
@@ -108,124 +200,12 @@ impl Cubic {
     }
 }
 
-/// HyStart acts from this window on (Linux).
-const LOW_WINDOW: u32 = 16;
-/// ACKs closer than this, in µs, belong to one train.
-const ACK_DELTA: u32 = 2_000;
-/// Delay samples of a round trip before it is judged.
-const MIN_SAMPLES: u8 = 8;
-/// The most by which offloads may delay a train's ACKs, in µs, by Linux's reckoning; and how many of the largest packets at the
-/// pacing rate that is otherwise.
-const ACK_DELAY: f64 = 1_000.0;
-const ACK_DELAY_PACKETS: f64 = 4.0;
-
-/// Linux's HyStart (Ha and Rhee 2011): ends slow start when a train of ACKs lasts half the smallest RTT, or when the
-/// smallest of a round trip's first delays exceeds it by an eighth (4 to 16 ms). Times in µs, modulo 2^32.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct HyStart {
-    delay_min: u32,
-    curr_rtt: u32,
-    round_start: u32,
-    last_ack: u32,
-    end_seq: u32,
-    sample_cnt: u8,
-    mss: u32,
-    /// Of CUBIC: delays are looked at, whether they end slow start or not.
-    on: bool,
-    ends: bool,
-    found: bool,
-}
-
-impl HyStart {
-    pub fn new(config: &Config) -> HyStart {
-        HyStart {
-            delay_min: u32::MAX,
-            curr_rtt: u32::MAX,
-            round_start: 0,
-            last_ack: 0,
-            end_seq: 0,
-            sample_cnt: 0,
-            mss: config.mss,
-            on: config.cc == Cc::Cubic && config.hystart != Asked::Plus,
-            ends: config.hystart == Asked::Linux,
-            found: false,
-        }
-    }
-
-    #[inline]
-    pub fn is_on(&self) -> bool {
-        self.on
-    }
-
-    /// The smallest RTT in µs; 0 before there is one.
-    #[inline]
-    pub fn delay_min(&self) -> u32 {
-        if self.delay_min == u32::MAX { 0 } else { self.delay_min }
-    }
-
-    /// Slow start begins again after a timeout: all is forgotten.
-    pub fn restart(&mut self) {
-        self.delay_min = u32::MAX;
-        self.found = false;
-        self.end_seq = 0;
-    }
-
-    /// Whether a delay sample says anything.
-    #[inline]
-    pub fn asks(&self, clock: &Clock, slow_start: bool) -> bool {
-        slow_start || clock.rtt_us < self.delay_min
-    }
-
-    /// A delay sample; says whether slow start ends now.
-    #[inline]
-    pub fn ends_slow_start(&mut self, clock: &Clock, slow_start: bool, window: u32) -> bool {
-        self.delay_min = self.delay_min.min(clock.rtt_us);
-        slow_start && self.ends && !self.found && self.update(clock, window)
-    }
-
-    #[inline(never)]
-    fn update(&mut self, clock: &Clock, window: u32) -> bool {
-        let now = (clock.now.0 / 1000) as u32;
-        if clock.una > self.end_seq || self.end_seq == 0 {
-            self.round_start = now;
-            self.last_ack = now;
-            self.end_seq = clock.nxt;
-            self.curr_rtt = u32::MAX;
-            self.sample_cnt = 0;
-        }
-        if window < LOW_WINDOW {
-            return false;
-        }
-        if now.wrapping_sub(self.last_ack) <= ACK_DELTA {
-            self.last_ack = now;
-            // Without pacing half the RTT is the two-way share of a window sent at once.
-            let threshold = (self.delay_min + self.ack_delay(clock, window)) / 2;
-            self.found |= now.wrapping_sub(self.round_start) > threshold;
-        }
-        self.curr_rtt = self.curr_rtt.min(clock.rtt_us);
-        if self.sample_cnt < MIN_SAMPLES {
-            self.sample_cnt += 1;
-        } else {
-            let threshold = (self.delay_min / 8).clamp(4_000, 16_000);
-            self.found |= self.curr_rtt > self.delay_min.saturating_add(threshold);
-        }
-        self.found
-    }
-
-    /// Linux `hystart_ack_delay`, in µs: what the largest packets take at twice the window each RTT.
-    fn ack_delay(&self, clock: &Clock, window: u32) -> u32 {
-        let packets = ACK_DELAY_PACKETS * GSO_MAX_SIZE as f64 * 1e6;
-        let rate = 2.0 * f64::from(window) * f64::from(self.mss) / clock.srtt.max(1e-6);
-        (packets / rate).min(ACK_DELAY) as u32
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// Feeds one window's ACKs each 100 ms for so many seconds.
-    fn run(cubic: &mut Cubic, mut cwnd: f64, from: f64, seconds: f64) -> f64 {
+    fn run(cubic: &mut Curve, mut cwnd: f64, from: f64, seconds: f64) -> f64 {
         for round in 0..(seconds * 10.0 + 0.5) as u64 {
             let now = Time((from * 1e9) as u64 + round * 100_000_000);
             for _ in 0..cwnd as u32 {
@@ -237,7 +217,7 @@ mod tests {
 
     #[test]
     fn the_window_returns_to_w_max_after_k_seconds_and_then_probes() {
-        let mut cubic = Cubic::new(true);
+        let mut cubic = Curve::new(true);
         let cwnd = cubic.reduce(1000.0);
         assert!((cwnd - 700.0).abs() < 1e-9);
         // K = cbrt(300 / 0.4) = 9.086 s
@@ -250,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_second_reduction_below_w_max_releases_bandwidth() {
-        let mut cubic = Cubic::new(true);
+        let mut cubic = Curve::new(true);
         cubic.reduce(100.0);
         assert!((cubic.w_max - 100.0).abs() < 1e-9);
         cubic.reduce(80.0);
@@ -261,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_small_window_follows_reno_slower_first_then_as_fast() {
-        let mut cubic = Cubic::new(true);
+        let mut cubic = Curve::new(true);
         let cwnd = cubic.reduce(10.0);
         // 0.529 a round trip from 7 to 10: 3 / 0.529 = 5.7 round trips; then 1.
         let after = run(&mut cubic, cwnd, 1.0, 0.5);
@@ -272,7 +252,7 @@ mod tests {
 
     #[test]
     fn growth_is_at_most_half_a_window_a_round_trip() {
-        let mut cubic = Cubic::new(true);
+        let mut cubic = Curve::new(true);
         cubic.reduce(100.0);
         cubic.increase(10.0, 1.0, Time(1_000_000_000), 0.1);
         let cwnd = cubic.increase(10.0, 1.0, Time(1_000_000_000_000), 0.1);
@@ -281,40 +261,9 @@ mod tests {
 
     #[test]
     fn without_a_w_max_the_window_grows_by_a_twentieth_a_round_trip() {
-        let cwnd = run(&mut Cubic::new(true), 1000.0, 1.0, 1.0);
+        let cwnd = run(&mut Curve::new(true), 1000.0, 1.0, 1.0);
         assert!((cwnd / 1000.0 - 1.05f64.powi(10)).abs() < 0.02, "{cwnd}");
-        let cwnd = run(&mut Cubic::new(false), 1000.0, 1.0, 1.0);
+        let cwnd = run(&mut Curve::new(false), 1000.0, 1.0, 1.0);
         assert!((1009.0..1011.0).contains(&cwnd), "{cwnd}");
-    }
-
-    fn feed(hystart: &mut HyStart, now_us: u64, rtt_us: u32, una: u32) -> bool {
-        let clock = Clock { now: Time(now_us * 1000), srtt: 0.1, rtt_us, una, nxt: una + 100 };
-        hystart.ends_slow_start(&clock, true, 100)
-    }
-
-    #[test]
-    fn hystart_needs_more_than_eight_samples_above_the_threshold() {
-        let mut hystart = HyStart::new(&Config::default());
-        // ACKs 3 ms apart are no train. The first round sets the minimum: 80 ms, the threshold is 90.
-        assert!(!feed(&mut hystart, 0, 80_000, 1));
-        for i in 0..12u64 {
-            let ended = feed(&mut hystart, 100_000 + 3_000 * i, 90_001, 102 + i as u32);
-            assert_eq!(ended, i >= 8, "{i}");
-            if ended {
-                return;
-            }
-        }
-    }
-
-    #[test]
-    fn hystart_ends_when_a_train_lasts_half_the_rtt() {
-        let mut hystart = HyStart::new(&Config::default());
-        for i in 0..100u64 {
-            let ended = feed(&mut hystart, 1_000 * i, 80_000, 1 + i as u32 / 50);
-            assert_eq!(ended, i > 40, "{i}");
-            if ended {
-                return;
-            }
-        }
     }
 }

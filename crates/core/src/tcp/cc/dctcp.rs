@@ -9,18 +9,19 @@
 //!
 //! Deviation: a loss amid a reduction by ECN does not reduce again (Linux: to a half of what is left).
 
-use super::Clock;
+use super::{AckSample, Congestion, CongestionControl, Cwnd, EcnUse, Ops, Reduction, reno};
+use crate::tcp::{Config, Windows};
 
 /// RFC 8257 §4.2: the estimation gain is 2^-4 (Linux `dctcp_shift_g`).
 const SHIFT_G: u32 = 4;
 /// Linux `DCTCP_MAX_ALPHA`: alpha is 1.
 const MAX_ALPHA: u32 = 1024;
-/// RFC 8257 §3.3: reductions leave at least so many segments (Linux).
+/// RFC 8257 §3.3: the fewest segments that a reduction leaves (Linux).
 const MIN_CWND: f64 = 2.0;
 
 /// The fraction of segments marked, and what it is made of.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Dctcp {
+pub(in crate::tcp) struct Dctcp {
     alpha: f64,
     /// Alpha is a whole number of 1/1024.
     whole: bool,
@@ -32,21 +33,10 @@ pub(super) struct Dctcp {
 }
 
 impl Dctcp {
-    /// `whole`: as Linux computes it.
-    pub fn new(whole: bool) -> Dctcp {
+    /// A connection that has seen no mark; `whole`: alpha is computed as Linux does.
+    fn starting(whole: bool) -> Dctcp {
         // RFC 8257 §3.3: alpha begins with 1: the first reduction is a halving.
         Dctcp { alpha: 1.0, whole, delivered: 0, marked: 0, window_end: 0 }
-    }
-
-    /// An ACK, before the window answers to it.
-    pub fn on_ack(&mut self, delivered: u32, echo: bool, clock: &Clock) {
-        self.delivered += delivered;
-        self.marked += if echo { delivered } else { 0 };
-        // RFC 8257 §3.3 steps 3 to 8, at the end of an observation window. Linux: at its end, not beyond.
-        if clock.una >= self.window_end {
-            self.alpha = if self.whole { self.whole_alpha() } else { self.average() };
-            (self.delivered, self.marked, self.window_end) = (0, 0, clock.nxt);
-        }
     }
 
     /// RFC 8257 §3.3 step 6.
@@ -65,60 +55,92 @@ impl Dctcp {
     }
 
     /// RFC 8257 §3.3 step 9: the threshold after marks.
-    pub fn ssthresh(&self, cwnd: f64) -> f64 {
+    fn ssthresh_by_alpha(&self, cwnd: f64) -> f64 {
         (cwnd * (1.0 - self.alpha / 2.0)).max(MIN_CWND)
+    }
+}
+
+impl CongestionControl for Dctcp {
+    const OPS: Ops = Ops { in_linux: true, ecn: EcnUse::Dctcp, ..Ops::named("dctcp") };
+
+    fn new(config: &Config) -> Dctcp {
+        Dctcp::starting(config.windows == Windows::Linux)
+    }
+
+    #[inline]
+    fn in_ack_event(&mut self, delivered: u32, ece: bool, ack: &AckSample) {
+        self.delivered += delivered;
+        self.marked += if ece { delivered } else { 0 };
+        // RFC 8257 §3.3 steps 3 to 8, at the end of an observation window. Linux: at its end, not beyond.
+        if ack.snd_una >= self.window_end {
+            self.alpha = if self.whole { self.whole_alpha() } else { self.average() };
+            (self.delivered, self.marked, self.window_end) = (0, 0, ack.snd_nxt);
+        }
+    }
+
+    #[inline]
+    fn cong_avoid(&mut self, cwnd: &mut Cwnd, acked: u32, _: &AckSample) {
+        cwnd.reno_cong_avoid(acked);
+    }
+
+    fn ssthresh(&mut self, cwnd: &Cwnd, event: &Congestion) -> Reduction {
+        let from = cwnd.get();
+        let ssthresh = if event.ece { self.ssthresh_by_alpha(from) } else { reno::ssthresh(from) };
+        // Linux rounds down the part that is taken away.
+        Reduction { from, ssthresh: cwnd.ceil(ssthresh) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::cc::{Control, Own};
+    use crate::tcp::cc::{Algorithm, Control};
     use crate::tcp::{Cc, Config};
     use crate::units::Time;
 
-    fn at(una: u32, nxt: u32) -> Clock {
-        Clock { now: Time::ZERO, srtt: 0.1, rtt_us: 1, una, nxt }
+    fn at(snd_una: u32, snd_nxt: u32) -> AckSample {
+        AckSample { now: Time::ZERO, srtt: 0.1, rtt_us: 1, snd_una, snd_nxt }
     }
 
     #[test]
     fn rfc8257_3_3_alpha_is_the_marked_fraction_averaged_with_a_gain_of_a_sixteenth() {
-        let mut dctcp = Dctcp { window_end: 100, ..Dctcp::new(false) };
-        let mut una = 0;
+        let mut dctcp = Dctcp { window_end: 100, ..Dctcp::starting(false) };
+        let mut snd_una = 0;
         // Of the hundred segments of each window so many are marked.
         for (marked, expected) in [(0, 0.9375), (50, 0.9375 * 0.9375 + 0.03125), (100, 0.915771484375)] {
             for i in 1..=100 {
-                dctcp.on_ack(1, i <= marked, &at(una + i, una + i + 100));
+                dctcp.in_ack_event(1, i <= marked, &at(snd_una + i, snd_una + i + 100));
             }
-            una += 100;
-            dctcp.window_end = una + 100;
+            snd_una += 100;
+            dctcp.window_end = snd_una + 100;
             assert!((dctcp.alpha - expected).abs() < 0.0005, "{marked}: {}", dctcp.alpha);
         }
     }
 
     #[test]
     fn rfc8257_3_3_a_window_ends_when_what_was_sent_at_its_beginning_is_acknowledged() {
-        let mut dctcp = Dctcp { window_end: 100, ..Dctcp::new(false) };
-        dctcp.on_ack(99, true, &at(99, 180));
+        let mut dctcp = Dctcp { window_end: 100, ..Dctcp::starting(false) };
+        dctcp.in_ack_event(99, true, &at(99, 180));
         assert_eq!((dctcp.alpha, dctcp.delivered, dctcp.marked), (1.0, 99, 99));
-        dctcp.on_ack(1, false, &at(100, 190));
+        dctcp.in_ack_event(1, false, &at(100, 190));
         assert_eq!((dctcp.delivered, dctcp.marked, dctcp.window_end), (0, 0, 190));
     }
 
     #[test]
     fn rfc8257_3_3_the_window_falls_by_half_of_alpha_to_two_segments_at_least() {
-        let with = |alpha| Dctcp { alpha, ..Dctcp::new(false) };
-        assert_eq!([1.0, 0.5, 0.0].map(|alpha| with(alpha).ssthresh(40.0)), [20.0, 30.0, 40.0]);
-        assert_eq!(with(1.0).ssthresh(3.0), MIN_CWND);
+        let with = |alpha| Dctcp { alpha, ..Dctcp::starting(false) };
+        assert_eq!([1.0, 0.5, 0.0].map(|alpha| with(alpha).ssthresh_by_alpha(40.0)), [20.0, 30.0, 40.0]);
+        assert_eq!(with(1.0).ssthresh_by_alpha(3.0), MIN_CWND);
     }
+
     /// Linux `dctcp_update_alpha`, in 1/1024, after windows of ten segments. The average of fractions stays short of 1 and 0.
     #[test]
     fn linux_alpha_is_rounded_down_and_reaches_one_and_zero() {
         let after = |whole, windows: &[u32]| {
-            let mut dctcp = Dctcp { window_end: 1, ..Dctcp::new(whole) };
+            let mut dctcp = Dctcp { window_end: 1, ..Dctcp::starting(whole) };
             for &marked in windows {
-                dctcp.on_ack(marked, true, &at(0, 1));
-                dctcp.on_ack(10 - marked, false, &at(1, 1));
+                dctcp.in_ack_event(marked, true, &at(0, 1));
+                dctcp.in_ack_event(10 - marked, false, &at(1, 1));
             }
             dctcp.alpha * 1024.0
         };
@@ -127,15 +149,16 @@ mod tests {
         assert_eq!([after(true, &marked), after(true, &clean)], [1024.0, 0.0]);
         assert!(after(false, &marked) < 1024.0 && after(false, &clean) > 0.0);
     }
-    /// Linux `tcp_in_ack_event` counts each ACK once: what an ACK off the clean path delivers is not counted again as unmarked.
+
+    /// Linux `tcp_in_ack_event` counts each ACK once: `pkts_acked` does not count it again.
     #[test]
     fn an_ack_is_counted_once() {
         let mut control = Control::new(&Config { cc: Cc::Dctcp, ecn: true, ..Config::default() });
-        control.count_marks(1, false, &at(1, 20));
-        control.count_marks(4, true, &at(5, 20));
-        control.observe(&at(5, 20), 0);
-        control.observe(&at(6, 20), 1);
-        let Some(Own::Dctcp(dctcp)) = control.own.as_deref() else { panic!("it has no marks of its own") };
+        control.in_ack_event(1, false, &at(1, 20));
+        control.in_ack_event(4, true, &at(5, 20));
+        control.pkts_acked(&at(5, 20));
+        control.in_ack_event(1, false, &at(6, 20));
+        let Algorithm::Dctcp(dctcp) = control.algorithm() else { panic!("another algorithm") };
         assert_eq!((dctcp.delivered, dctcp.marked), (5, 4));
     }
 }

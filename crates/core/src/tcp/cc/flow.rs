@@ -1,6 +1,7 @@
-//! What a congestion control that models its path sees of the connection, and sets.
+//! The connection as a rate-based congestion control sees it, and what the congestion control sets.
 
 use crate::tcp::pacing::send_quantum;
+use crate::tcp::rate::Loss;
 
 /// Bandwidths are in segments a µs, times 2^24 (Linux `BW_UNIT`: whole numbers from 715 bit/s on).
 pub(super) const BW_SCALE: u32 = 24;
@@ -9,18 +10,33 @@ pub(super) const BW_UNIT: u64 = 1 << BW_SCALE;
 /// Linux `TCP_INIT_CWND`: the window while no RTT is known.
 pub(super) const INIT_CWND: u32 = 10;
 
-/// What the sender is repairing.
+/// The recovery that the sender is in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(in crate::tcp) enum Repair {
     /// Nothing (reducing after an ECN echo counts as this).
     None,
-    /// What SACK blocks showed to be lost.
+    /// Recovery of losses that SACK blocks showed.
     Recovery,
-    /// Everything, after a timeout.
+    /// Recovery from a timeout.
     Loss,
 }
 
-/// The connection. Counts in segments, times in µs.
+/// An event of a rate-based algorithm's connection, other than the ACKs that `cong_control` sees.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::tcp) enum FlowEvent<'a> {
+    /// A window-driven algorithm would reduce its window now (Linux calls `ssthresh`): because of losses, or (`ece`) of the first
+    /// ECN echo of a window.
+    Reduction { ece: bool },
+    /// A retransmission timeout (Linux `CA_EVENT_LOSS`): all of these segments are taken for lost, and the window was
+    /// `prior_cwnd` segments.
+    Loss { prior_cwnd: u32, losses: &'a [Loss] },
+    /// The last reduction proved spurious (Linux `undo_cwnd`).
+    Undo,
+    /// Data is about to be sent with nothing in flight (Linux `CA_EVENT_TX_START`).
+    TxStart,
+}
+
+/// A connection as a rate-based algorithm sees it, and what the algorithm sets. Counts in segments, times in µs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::tcp) struct Flow {
     pub now: u64,

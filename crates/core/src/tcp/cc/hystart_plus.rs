@@ -6,7 +6,7 @@
 //!
 //! Deviations: the ACK that begins a phase is the first that grows by its rule; in the RFC it is the next.
 
-use super::Clock;
+use super::{AckSample, Cwnd};
 
 /// RFC 9406 §4.2: in µs.
 const MIN_RTT_THRESH: u32 = 4_000;
@@ -25,9 +25,9 @@ const L: f64 = 8.0;
 /// No sample yet.
 const INFINITY: u32 = u32::MAX;
 
-/// What it remembers. Times in µs.
+/// HyStart++'s state. Times are in µs.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct HyStartPlus {
+pub(in crate::tcp) struct HyStartPlus {
     last_round_min_rtt: u32,
     current_round_min_rtt: u32,
     /// In Conservative Slow Start: the RTT that began it.
@@ -51,10 +51,24 @@ impl HyStartPlus {
         }
     }
 
-    /// An ACK in the initial slow start; says whether slow start is over.
+    /// An ACK, before the window grows. RFC 9406 §4.3: only the initial slow start is judged.
     #[inline(never)]
-    pub fn ends_slow_start(&mut self, clock: &Clock) -> bool {
-        if clock.una >= self.window_end && self.next_round(clock.nxt) {
+    pub fn pkts_acked(&mut self, cwnd: &mut Cwnd, ack: &AckSample) {
+        if cwnd.ssthresh().is_infinite() && self.ends_slow_start(ack) {
+            cwnd.exit_slow_start();
+        }
+    }
+
+    /// Slow start for `acked` segments, slower in Conservative Slow Start. Returns the segments left for congestion avoidance.
+    pub fn slow_start(&self, cwnd: &mut Cwnd, acked: u32) -> Option<f64> {
+        let acked = f64::from(acked);
+        let is_initial = cwnd.in_slow_start() && cwnd.ssthresh().is_infinite();
+        cwnd.slow_start_by(if is_initial { self.growth(acked) } else { acked })
+    }
+
+    /// Takes a sample of the initial slow start; returns whether slow start is over.
+    fn ends_slow_start(&mut self, clock: &AckSample) -> bool {
+        if clock.snd_una >= self.window_end && self.next_round(clock.snd_nxt) {
             return true;
         }
         self.current_round_min_rtt = self.current_round_min_rtt.min(clock.rtt_us);
@@ -79,16 +93,16 @@ impl HyStartPlus {
     }
 
     /// Says whether this was the last round of Conservative Slow Start; the one in which it began counts (§4.2).
-    fn next_round(&mut self, nxt: u32) -> bool {
-        self.window_end = nxt;
+    fn next_round(&mut self, snd_nxt: u32) -> bool {
+        self.window_end = snd_nxt;
         self.last_round_min_rtt = core::mem::replace(&mut self.current_round_min_rtt, INFINITY);
         self.rtt_sample_count = 0;
         self.css_rounds += 1;
         self.css_baseline_min_rtt.is_some() && self.css_rounds >= CSS_ROUNDS
     }
 
-    /// By how many segments an ACK of so many lets the window grow.
-    pub fn growth(&self, acked: f64) -> f64 {
+    /// The segments by which an ACK of `acked` segments lets the window grow.
+    fn growth(&self, acked: f64) -> f64 {
         let counted = acked.min(L);
         if self.css_baseline_min_rtt.is_some() { counted / CSS_GROWTH_DIVISOR } else { counted }
     }
@@ -103,12 +117,12 @@ mod tests {
     fn round(plus: &mut HyStartPlus, acks: u32, rtt_ms: f64) -> bool {
         let start = plus.window_end;
         let ended = (0..acks).map(|i| {
-            let clock = Clock {
+            let clock = AckSample {
                 now: Time::ZERO,
                 srtt: 0.1,
                 rtt_us: (rtt_ms * 1000.0) as u32,
-                una: start + i,
-                nxt: start + acks,
+                snd_una: start + i,
+                snd_nxt: start + acks,
             };
             plus.ends_slow_start(&clock)
         });
@@ -156,7 +170,8 @@ mod tests {
         round(&mut plus, 20, 50.0);
         let at = plus.window_end;
         for (i, rtt_us) in [50_000, 90_000, 90_000, 90_000, 90_000, 90_000, 90_000, 90_000, 90_000].iter().enumerate() {
-            let clock = Clock { now: Time::ZERO, srtt: 0.1, rtt_us: *rtt_us, una: at + i as u32, nxt: at + 20 };
+            let clock =
+                AckSample { now: Time::ZERO, srtt: 0.1, rtt_us: *rtt_us, snd_una: at + i as u32, snd_nxt: at + 20 };
             plus.ends_slow_start(&clock);
         }
         assert!(!is_conservative(&plus));

@@ -9,7 +9,8 @@
 //! - A window that is not the limit takes no samples: it does not shrink either.
 //! - §2.4.2 counts each sample of an ACK; an ACK has one here.
 
-use super::Clock;
+use super::{AckSample, Congestion, CongestionControl, Cwnd, Ops, Reduction};
+use crate::tcp::Config;
 
 /// RFC 6817 §2.5: at most 100 ms, in µs.
 const TARGET: u32 = 100_000;
@@ -25,9 +26,9 @@ const BASE_HISTORY: usize = 10;
 const CURRENT_FILTER: usize = 4;
 const MINUTE: u64 = 60_000_000_000;
 
-/// What it remembers of delays, in µs.
+/// LEDBAT's state. Delays are in µs.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Ledbat {
+pub(in crate::tcp) struct Ledbat {
     base_delays: [u32; BASE_HISTORY],
     current_delays: [u32; CURRENT_FILTER],
     /// The minute of the newest base delay.
@@ -37,13 +38,14 @@ pub(super) struct Ledbat {
 }
 
 impl Ledbat {
-    pub fn new() -> Ledbat {
+    /// A connection without samples.
+    fn starting() -> Ledbat {
         Ledbat { base_delays: [u32::MAX; BASE_HISTORY], current_delays: [u32::MAX; CURRENT_FILTER], minute: 0, next: 0 }
     }
 
-    /// An ACK of so many segments, `cwnd` before it: the window after it (RFC 6817 §2.4.2).
+    /// The window after an ACK of `acked` segments; `cwnd` was the window before it (RFC 6817 §2.4.2).
     #[inline(never)]
-    pub fn increase(&mut self, cwnd: f64, acked: f64, clock: &Clock) -> f64 {
+    fn increase(&mut self, cwnd: f64, acked: f64, clock: &AckSample) -> f64 {
         self.update_base_delay(clock);
         self.current_delays[self.next] = clock.rtt_us;
         self.next = (self.next + 1) % CURRENT_FILTER;
@@ -52,13 +54,13 @@ impl Ledbat {
         let queuing_delay = least(&self.current_delays).saturating_sub(least(&self.base_delays));
         let off_target = (f64::from(TARGET) - f64::from(queuing_delay)) / f64::from(TARGET);
         // What was outstanding before this ACK.
-        let flightsize = f64::from(clock.nxt - clock.una) + acked;
+        let flightsize = f64::from(clock.snd_nxt - clock.snd_una) + acked;
         let grown = cwnd + GAIN * off_target * acked / cwnd;
         grown.min(flightsize + ALLOWED_INCREASE).max(MIN_CWND)
     }
 
     /// A minute without a sample is one of no knowledge.
-    fn update_base_delay(&mut self, clock: &Clock) {
+    fn update_base_delay(&mut self, clock: &AckSample) {
         let minute = clock.now.0 / MINUTE;
         let passed = (minute - self.minute).min(BASE_HISTORY as u64) as usize;
         self.minute = minute;
@@ -69,8 +71,26 @@ impl Ledbat {
     }
 
     /// §2.4.2: data loss halves the window.
-    pub fn ssthresh(cwnd: f64) -> f64 {
+    fn halved(cwnd: f64) -> f64 {
         (cwnd * 0.5).max(MIN_CWND).min(cwnd)
+    }
+}
+
+impl CongestionControl for Ledbat {
+    const OPS: Ops = Ops::named("ledbat");
+
+    fn new(_: &Config) -> Ledbat {
+        Ledbat::starting()
+    }
+
+    fn cong_avoid(&mut self, cwnd: &mut Cwnd, acked: u32, ack: &AckSample) {
+        if let Some(acked) = cwnd.slow_start_by(f64::from(acked)) {
+            cwnd.set(self.increase(cwnd.get(), acked, ack));
+        }
+    }
+
+    fn ssthresh(&mut self, cwnd: &Cwnd, _: &Congestion) -> Reduction {
+        Reduction { from: cwnd.get(), ssthresh: Ledbat::halved(cwnd.get()) }
     }
 }
 
@@ -79,8 +99,8 @@ mod tests {
     use super::*;
     use crate::units::Time;
 
-    fn clock(seconds: u64, rtt_us: u32) -> Clock {
-        Clock { now: Time(seconds * 1_000_000_000), srtt: 0.1, rtt_us, una: 100, nxt: 200 }
+    fn clock(seconds: u64, rtt_us: u32) -> AckSample {
+        AckSample { now: Time(seconds * 1_000_000_000), srtt: 0.1, rtt_us, snd_una: 100, snd_nxt: 200 }
     }
 
     /// So many ACKs of one segment each at this RTT, ten outstanding beyond it.
@@ -90,13 +110,13 @@ mod tests {
 
     #[test]
     fn rfc6817_2_5_the_window_grows_as_newrenos_on_an_empty_path() {
-        let mut ledbat = Ledbat::new();
+        let mut ledbat = Ledbat::starting();
         assert!((after(&mut ledbat, 10.0, &[50_000]) - 10.1).abs() < 1e-12);
     }
 
     #[test]
     fn rfc6817_2_4_2_it_stands_still_at_the_target_and_shrinks_above_it() {
-        let mut ledbat = Ledbat::new();
+        let mut ledbat = Ledbat::starting();
         after(&mut ledbat, 10.0, &[50_000]);
         // The least of the last four samples counts.
         assert!(after(&mut ledbat, 10.0, &[150_000; 3]) > 10.0);
@@ -108,24 +128,24 @@ mod tests {
 
     #[test]
     fn rfc6817_2_5_the_window_never_falls_below_two_segments() {
-        let mut ledbat = Ledbat::new();
+        let mut ledbat = Ledbat::starting();
         after(&mut ledbat, 10.0, &[1000]);
         assert_eq!(after(&mut ledbat, 2.0, &[900_000; 40]), MIN_CWND);
-        assert_eq!(Ledbat::ssthresh(3.0), 2.0);
-        assert_eq!(Ledbat::ssthresh(30.0), 15.0);
-        assert_eq!(Ledbat::ssthresh(1.0), 1.0, "min(cwnd, …)");
+        assert_eq!(Ledbat::halved(3.0), 2.0);
+        assert_eq!(Ledbat::halved(30.0), 15.0);
+        assert_eq!(Ledbat::halved(1.0), 1.0, "min(cwnd, …)");
     }
 
     #[test]
     fn rfc6817_2_4_2_the_window_is_one_segment_above_what_was_outstanding_at_most() {
-        let mut ledbat = Ledbat::new();
-        let few = Clock { una: 195, ..clock(1, 50_000) };
+        let mut ledbat = Ledbat::starting();
+        let few = AckSample { snd_una: 195, ..clock(1, 50_000) };
         assert_eq!(ledbat.increase(40.0, 1.0, &few), 7.0);
     }
 
     #[test]
     fn rfc6817_2_4_2_base_delays_are_forgotten_after_ten_minutes() {
-        let mut ledbat = Ledbat::new();
+        let mut ledbat = Ledbat::starting();
         ledbat.increase(10.0, 1.0, &clock(30, 50_000));
         let at = |ledbat: &mut Ledbat, minute: u64| {
             (0..4).fold(10.0, |_, _| ledbat.increase(10.0, 1.0, &clock(30 + 60 * minute, 150_000)))

@@ -12,8 +12,11 @@
 //! - Pacing is 100 % of the payload's rate; Linux adds the headers' few percent.
 //! - No fallback for a queue that marks as RFC 3168 asks (Linux has one, off by default): it needs an L4S queue.
 
-use super::flow::{Flow, Repair};
-use crate::tcp::rate::Sample;
+use super::flow::{Flow, FlowEvent, Repair};
+use super::{CongestionControl, EcnUse, Ops};
+use crate::tcp::Config;
+use crate::tcp::pacing::FINE_SHIFT;
+use crate::tcp::rate::{Loss, RateSample};
 
 /// Alpha in 2^-20.
 const ALPHA_BITS: u32 = 20;
@@ -26,7 +29,7 @@ const ONE_CWND: u64 = 1 << CWND_BITS;
 const MIN_CWND: u64 = 2 * ONE_CWND;
 /// In µs: shorter RTTs are scaled to this one …
 const RTT_TARGET: u64 = 25_000;
-/// … after so many rounds beyond slow start.
+/// … after this many rounds beyond slow start.
 const RTT_TRANSITION: u32 = 500;
 
 /// Times in µs, counts in segments.
@@ -39,7 +42,7 @@ pub(in crate::tcp) struct Prague {
     upscaled_alpha: u64,
     alpha_stamp: u64,
     cwr_stamp: u64,
-    /// The next reduction is not due before so many are delivered.
+    /// The next reduction is not due before this many segments are delivered.
     cwr_end: u32,
     /// A mark has shown that there is an AQM.
     saw_ce: bool,
@@ -47,9 +50,9 @@ pub(in crate::tcp) struct Prague {
     in_loss: bool,
     /// Rounds beyond slow start.
     round: u32,
-    /// The round ends when so many are delivered.
+    /// The round ends when this many segments are delivered.
     round_end: u32,
-    /// Of this average's time: delivered, and marked.
+    /// Segments delivered since alpha was last updated, and the marked ones among them.
     delivered: u32,
     marked: u32,
     /// Window and threshold before the last loss.
@@ -57,15 +60,16 @@ pub(in crate::tcp) struct Prague {
 }
 
 impl Prague {
-    pub fn new(flow: &mut Flow) -> Prague {
-        let frac_cwnd = u64::from(flow.cwnd) << CWND_BITS;
-        let prague = Prague {
+    /// The state of a connection with this window at this time.
+    fn starting(cwnd: u32, now: u64) -> Prague {
+        let frac_cwnd = u64::from(cwnd) << CWND_BITS;
+        Prague {
             frac_cwnd,
             ssthresh: u64::MAX,
             // The first mark halves the window.
             upscaled_alpha: MAX_ALPHA << SHIFT_G,
-            alpha_stamp: flow.now,
-            cwr_stamp: flow.now,
+            alpha_stamp: now,
+            cwr_stamp: now,
             cwr_end: 0,
             saw_ce: false,
             in_loss: false,
@@ -74,9 +78,7 @@ impl Prague {
             delivered: 0,
             marked: 0,
             before: (frac_cwnd, u64::MAX),
-        };
-        prague.apply(flow);
-        prague
+        }
     }
 
     /// Window and pace.
@@ -100,7 +102,7 @@ impl Prague {
     }
 
     /// An ACK, after the losses that it showed.
-    pub fn on_ack(&mut self, flow: &mut Flow, sample: &Sample) {
+    fn on_ack(&mut self, flow: &mut Flow, sample: &RateSample) {
         self.in_loss &= flow.repair != Repair::None;
         self.saw_ce |= sample.marked > 0;
         self.delivered += sample.acked_sacked;
@@ -166,7 +168,7 @@ impl Prague {
     }
 
     /// RFC 9331 §4.3: losses are answered as others answer them.
-    pub fn on_losses(&mut self, flow: &mut Flow) {
+    fn on_losses(&mut self, flow: &mut Flow) {
         self.before = (self.frac_cwnd, self.ssthresh);
         self.in_loss = true;
         self.frac_cwnd /= 2;
@@ -175,19 +177,47 @@ impl Prague {
     }
 
     /// A timeout, after its reduction: from one segment in slow start.
-    pub fn on_timeout(&mut self, flow: &mut Flow) {
+    fn on_timeout(&mut self, flow: &mut Flow) {
         self.frac_cwnd = ONE_CWND;
         self.in_loss = false;
         self.apply(flow);
     }
 
     /// Nothing had been lost.
-    pub fn on_undo(&mut self, flow: &mut Flow) {
+    fn on_undo(&mut self, flow: &mut Flow) {
         let (frac_cwnd, ssthresh) = self.before;
         self.frac_cwnd = self.frac_cwnd.max(frac_cwnd);
         self.ssthresh = self.ssthresh.max(ssthresh);
         self.in_loss = false;
         self.apply(flow);
+    }
+}
+
+impl CongestionControl for Prague {
+    const OPS: Ops = Ops { rate_based: true, ecn: EcnUse::L4s, pacing_shift: FINE_SHIFT, ..Ops::named("prague") };
+
+    fn new(config: &Config) -> Prague {
+        Prague::starting(config.iw, 0)
+    }
+
+    fn init(&mut self, flow: &mut Flow, _: Option<u64>) {
+        *self = Prague::starting(flow.cwnd, flow.now);
+        self.apply(flow);
+    }
+
+    #[inline(never)]
+    fn cong_control(&mut self, flow: &mut Flow, _: &[Loss], sample: &RateSample) {
+        self.on_ack(flow, sample);
+    }
+
+    fn flow_event(&mut self, flow: &mut Flow, event: FlowEvent<'_>) {
+        match event {
+            // What marks do it sees with each ACK.
+            FlowEvent::Reduction { .. } => self.on_losses(flow),
+            FlowEvent::Loss { .. } => self.on_timeout(flow),
+            FlowEvent::Undo => self.on_undo(flow),
+            FlowEvent::TxStart => {}
+        }
     }
 }
 
@@ -217,9 +247,15 @@ mod tests {
         }
     }
 
+    fn started(flow: &mut Flow) -> Prague {
+        let mut prague = Prague::starting(0, 0);
+        prague.init(flow, None);
+        prague
+    }
+
     /// Beyond slow start, with a window of a hundred segments.
     fn steady(flow: &mut Flow) -> Prague {
-        let mut prague = Prague::new(flow);
+        let mut prague = started(flow);
         prague.ssthresh = prague.frac_cwnd;
         prague
     }
@@ -230,7 +266,8 @@ mod tests {
             flow.delivered += 1;
             flow.now += 100;
             flow.in_flight = 99;
-            prague.on_ack(flow, &Sample { acked_sacked: 1, marked: u32::from(i < marked), ..Sample::default() });
+            prague
+                .on_ack(flow, &RateSample { acked_sacked: 1, marked: u32::from(i < marked), ..RateSample::default() });
         }
     }
 
@@ -268,8 +305,8 @@ mod tests {
     #[test]
     fn a_round_trip_with_marks_reduces_by_half_of_alpha_and_the_first_one_by_half() {
         let mut flow = flow();
-        let mut prague = Prague::new(&mut flow);
-        let marked = Sample { acked_sacked: 1, marked: 1, ..Sample::default() };
+        let mut prague = started(&mut flow);
+        let marked = RateSample { acked_sacked: 1, marked: 1, ..RateSample::default() };
         flow.in_flight = 99;
         flow.delivered += 1;
         prague.on_ack(&mut flow, &marked);
@@ -325,7 +362,7 @@ mod tests {
             let before = prague.frac_cwnd;
             flow.now = prague.cwr_stamp + us;
             prague.cwr_end = flow.delivered;
-            prague.on_ack(&mut flow, &Sample { acked_sacked: 1, marked: 1, ..Sample::default() });
+            prague.on_ack(&mut flow, &RateSample { acked_sacked: 1, marked: 1, ..RateSample::default() });
             prague.frac_cwnd < before
         };
         assert_eq!([RTT_TARGET - 1, RTT_TARGET].map(&mut reduced_after), [false, true]);
@@ -336,7 +373,7 @@ mod tests {
         let mut flow = flow();
         steady(&mut flow);
         // 100 segments of 1000 bytes in 10 ms.
-        let mut prague = Prague::new(&mut flow);
+        let mut prague = started(&mut flow);
         assert_eq!(flow.pacing_rate, 20_000_000);
         prague.ssthresh = prague.frac_cwnd;
         prague.apply(&mut flow);

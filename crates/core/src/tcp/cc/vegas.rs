@@ -6,22 +6,24 @@
 //!
 //! Deviations: in slow start a window that is not used does not grow, as with all others here (in Linux Vegas's does).
 
-use super::Clock;
+use super::{AckSample, Congestion, CongestionControl, Cwnd, Ops, Reduction, reno};
+use crate::tcp::Config;
+use crate::units::{Span, Time};
 
-/// Linux: segments in the queue, at least so many …
+/// The fewest segments to keep in the queue (Linux `alpha`).
 const ALPHA: u64 = 2;
-/// … and at most so many.
+/// The most segments to keep in the queue (Linux `beta`).
 const BETA: u64 = 4;
-/// Linux: more than so many end slow start.
+/// More segments than this in the queue end slow start (Linux `gamma`).
 const GAMMA: u64 = 1;
 /// Linux: a round trip with so few samples may have delayed ACKs only.
 const FEW_SAMPLES: u32 = 2;
 /// Linux: the smallest window.
 const MIN_CWND: u32 = 2;
 
-/// What it remembers. RTTs in µs.
+/// Vegas's state. RTTs are in µs.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Vegas {
+pub(in crate::tcp) struct Vegas {
     base_rtt: u32,
     /// The least of this round trip, and of how many.
     min_rtt: u32,
@@ -34,7 +36,8 @@ pub(super) struct Vegas {
 }
 
 impl Vegas {
-    pub fn new() -> Vegas {
+    /// A connection that has measured nothing.
+    fn starting() -> Vegas {
         Vegas {
             base_rtt: u32::MAX,
             min_rtt: u32::MAX,
@@ -45,18 +48,18 @@ impl Vegas {
         }
     }
 
-    /// Something is repaired.
-    pub fn disable(&mut self) {
+    /// A repair begins, during which the window is Reno's (`vegas_disable`).
+    fn disable(&mut self) {
         (self.doing_vegas_now, self.as_reno) = (false, true);
     }
 
-    fn begin_round(&mut self, clock: &Clock) {
-        (self.min_rtt, self.cnt_rtt, self.beg_snd_nxt) = (u32::MAX, 0, clock.nxt);
+    fn begin_round(&mut self, clock: &AckSample) {
+        (self.min_rtt, self.cnt_rtt, self.beg_snd_nxt) = (u32::MAX, 0, clock.snd_nxt);
     }
 
-    /// An ACK while nothing is repaired: window and threshold, if they change; else [`Vegas::is_reno`] says what to do.
+    /// An ACK while nothing is being repaired: the new window and threshold, if it sets them.
     #[inline(never)]
-    pub fn on_ack(&mut self, clock: &Clock, cwnd: u32, ssthresh: u32) -> Option<(u32, u32)> {
+    fn on_ack(&mut self, clock: &AckSample, cwnd: u32, ssthresh: u32) -> Option<(u32, u32)> {
         if !self.doing_vegas_now {
             // Linux `vegas_enable`: what was measured before the repair is stale.
             self.doing_vegas_now = true;
@@ -68,7 +71,7 @@ impl Vegas {
         self.cnt_rtt += 1;
         let slow_start = cwnd < ssthresh;
         self.as_reno = slow_start;
-        if clock.una <= self.beg_snd_nxt {
+        if clock.snd_una <= self.beg_snd_nxt {
             return None;
         }
         let (rtt, samples) = (self.min_rtt, self.cnt_rtt);
@@ -94,10 +97,40 @@ impl Vegas {
         // Linux `tcp_current_ssthresh`.
         Some((next, ssthresh.max(next / 2 + next / 4)))
     }
+}
 
-    /// Whether the ACK just seen opens the window as Reno's would; if not, it has done what it had to.
-    pub fn is_reno(&self) -> bool {
-        self.as_reno
+impl CongestionControl for Vegas {
+    const OPS: Ops = Ops { in_linux: true, ..Ops::named("vegas") };
+
+    fn new(_: &Config) -> Vegas {
+        Vegas::starting()
+    }
+
+    #[inline]
+    fn pkts_acked(&mut self, cwnd: &mut Cwnd, ack: &AckSample) {
+        if let Some((window, ssthresh)) = self.on_ack(ack, cwnd.whole(), cwnd.ssthresh() as u32) {
+            if ssthresh != u32::MAX {
+                cwnd.set_ssthresh(f64::from(ssthresh));
+            }
+            cwnd.set_whole(window);
+        }
+    }
+
+    #[inline]
+    fn cong_avoid(&mut self, cwnd: &mut Cwnd, acked: u32, _: &AckSample) {
+        if self.as_reno {
+            cwnd.reno_cong_avoid(acked);
+        }
+    }
+
+    fn ssthresh(&mut self, cwnd: &Cwnd, event: &Congestion) -> Reduction {
+        self.disable();
+        Reduction { from: event.flight, ssthresh: cwnd.floor(reno::ssthresh(event.flight)) }
+    }
+
+    fn on_tx_start(&mut self, _: Time, _: Span) {
+        // Linux: after a pause the base RTT is measured anew.
+        *self = Vegas::starting();
     }
 }
 
@@ -106,13 +139,13 @@ mod tests {
     use super::*;
     use crate::units::Time;
 
-    fn clock(rtt_ms: u32, una: u32, nxt: u32) -> Clock {
-        Clock { now: Time::ZERO, srtt: 0.1, rtt_us: 1000 * rtt_ms, una, nxt }
+    fn clock(rtt_ms: u32, snd_una: u32, snd_nxt: u32) -> AckSample {
+        AckSample { now: Time::ZERO, srtt: 0.1, rtt_us: 1000 * rtt_ms, snd_una, snd_nxt }
     }
 
     /// A round trip of three ACKs at this RTT, after a base RTT of 100 ms was seen.
     fn round(cwnd: u32, ssthresh: u32, rtt_ms: u32) -> (Vegas, Option<(u32, u32)>) {
-        let mut vegas = Vegas::new();
+        let mut vegas = Vegas::starting();
         assert_eq!(vegas.on_ack(&clock(100, 1, 100), cwnd, ssthresh), None);
         vegas.begin_round(&clock(100, 1, 100));
         assert_eq!(vegas.on_ack(&clock(rtt_ms, 50, 150), cwnd, ssthresh), None);
@@ -135,7 +168,7 @@ mod tests {
         for ((cwnd, ssthresh, rtt_ms), expected) in vectors {
             let (vegas, after) = round(cwnd, ssthresh, rtt_ms);
             assert_eq!(after, expected, "{cwnd} {ssthresh} {rtt_ms}");
-            assert_eq!(vegas.is_reno(), expected.is_none(), "slow start goes on as Reno's");
+            assert_eq!(vegas.as_reno, expected.is_none(), "slow start goes on as Reno's");
         }
     }
 
@@ -154,22 +187,22 @@ mod tests {
 
     #[test]
     fn a_round_trip_of_two_samples_is_reno_s() {
-        let mut vegas = Vegas::new();
+        let mut vegas = Vegas::starting();
         vegas.on_ack(&clock(100, 1, 100), 20, 10);
-        assert!(!vegas.is_reno());
+        assert!(!vegas.as_reno);
         assert_eq!(vegas.on_ack(&clock(100, 101, 201), 20, 10), None);
-        assert!(vegas.is_reno());
+        assert!(vegas.as_reno);
     }
 
     #[test]
     fn after_a_repair_the_first_round_trip_is_only_watched() {
         let (mut vegas, _) = round(20, 10, 100);
         vegas.disable();
-        assert!(vegas.is_reno());
-        for una in 300..310 {
-            assert_eq!(vegas.on_ack(&clock(200, una, 320), 20, 10), None);
+        assert!(vegas.as_reno);
+        for snd_una in 300..310 {
+            assert_eq!(vegas.on_ack(&clock(200, snd_una, 320), 20, 10), None);
         }
-        assert!(!vegas.is_reno());
+        assert!(!vegas.as_reno);
         assert_eq!(vegas.on_ack(&clock(200, 321, 340), 20, 10), Some((19, 13)));
     }
 

@@ -1,4 +1,4 @@
-//! What the scoreboard does for RACK and TLP (RFC 8985): losses by time of transmission.
+//! The scoreboard's part in RACK and TLP (RFC 8985): losses by time of transmission.
 //!
 //! Originals left in the order of their numbers, so that all that are lost stand before all that are not: a pointer
 //! passes each once. Retransmissions stand in a queue of their own, in the order in which they left.
@@ -6,35 +6,41 @@
 use super::{EVER, LOST, PROBE, RETX, SACKED, Scoreboard};
 use crate::ring::Ring;
 use crate::tcp::rack::Judge;
-use crate::tcp::sent::Sent;
+use crate::tcp::sent::TxTimes;
 use crate::units::Span;
 use core::ops::Range;
 
-/// What was found lost.
+/// The losses that RACK detected.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(in crate::tcp) struct Found {
     /// Segments newly lost, retransmissions too.
     pub lost: u32,
-    /// Of those, retransmissions.
+    /// The lost retransmissions among them.
     pub again: u32,
     /// How long the last of those may still come that are behind; zero if there is none.
     pub wait: Span,
 }
 
 impl Scoreboard {
-    /// RFC 8985 §6.2 step 5: marks what is lost out of [una, nxt), and shows each.
-    pub fn detect(&mut self, (una, nxt): (u32, u32), judge: &Judge, sent: &Sent, mut newly: impl FnMut(u32)) -> Found {
-        self.reserve(una, nxt);
+    /// RFC 8985 §6.2 step 5: marks what is lost out of [snd_una, snd_nxt), and shows each.
+    pub fn rack_detect_loss(
+        &mut self,
+        (snd_una, snd_nxt): (u32, u32),
+        judge: &Judge,
+        sent: &TxTimes,
+        mut newly: impl FnMut(u32),
+    ) -> Found {
+        self.reserve(snd_una, snd_nxt);
         let mut found = Found::default();
-        let mut seq = self.judged.max(una);
-        while seq < nxt {
+        let mut seq = self.judged.max(snd_una);
+        while seq < snd_nxt {
             if self.is_original(seq) {
                 let at = sent.at(seq);
                 if !judge.is_behind(at, seq) {
                     break;
                 }
                 if judge.remaining(at) > Span::ZERO {
-                    found.wait = self.last_wait(seq, nxt, judge, sent);
+                    found.wait = self.last_wait(seq, snd_nxt, judge, sent);
                     break;
                 }
                 *self.flag(seq) |= LOST;
@@ -45,20 +51,26 @@ impl Scoreboard {
             seq += 1;
         }
         self.judged = self.judged.max(seq);
-        self.detect_again(una, judge, sent, &mut found, newly);
+        self.detect_lost_retrans(snd_una, judge, sent, &mut found, newly);
         found
     }
 
     /// Whether that finds nothing after the SACK of originals, above all SACKed before: all below them was judged, the last of them
     /// is the one that left last of those that arrived, and no retransmission is behind it. Then they are judged as well.
     #[inline(always)]
-    pub fn judge_above(&mut self, (una, nxt): (u32, u32), run: &Range<u32>, judge: &Judge, sent: &Sent) -> bool {
+    pub fn judge_above(
+        &mut self,
+        (snd_una, snd_nxt): (u32, u32),
+        run: &Range<u32>,
+        judge: &Judge,
+        sent: &TxTimes,
+    ) -> bool {
         let is_newest = judge.is_newest(sent.at(run.end - 1), run.end - 1);
-        if self.judged != run.start || !is_newest || (run.end < nxt && *self.flag(run.end) != 0) {
+        if self.judged != run.start || !is_newest || (run.end < snd_nxt && *self.flag(run.end) != 0) {
             return false;
         }
         if let Some(&(again, _)) = self.sent_again.front() {
-            let waits = again >= una && *self.flag(again) & (RETX | SACKED) == RETX;
+            let waits = again >= snd_una && *self.flag(again) & (RETX | SACKED) == RETX;
             if !waits || judge.is_behind(sent.at(again), again) {
                 return false;
             }
@@ -67,10 +79,17 @@ impl Scoreboard {
         true
     }
 
-    /// The same of retransmissions.
-    fn detect_again(&mut self, una: u32, judge: &Judge, sent: &Sent, found: &mut Found, mut newly: impl FnMut(u32)) {
+    /// RFC 8985 §6.2 step 5 for retransmissions.
+    fn detect_lost_retrans(
+        &mut self,
+        snd_una: u32,
+        judge: &Judge,
+        sent: &TxTimes,
+        found: &mut Found,
+        mut newly: impl FnMut(u32),
+    ) {
         while let Some(&(seq, _)) = self.sent_again.front() {
-            if seq < una || *self.flag(seq) & (RETX | SACKED) != RETX {
+            if seq < snd_una || *self.flag(seq) & (RETX | SACKED) != RETX {
                 self.sent_again.pop();
                 continue;
             }
@@ -114,9 +133,9 @@ impl Scoreboard {
 
     /// How long the last original may still come that is behind; the first is `seq`. Where it was a repeated one that arrived,
     /// as if one had left with that.
-    fn last_wait(&mut self, seq: u32, nxt: u32, judge: &Judge, sent: &Sent) -> Span {
+    fn last_wait(&mut self, seq: u32, snd_nxt: u32, judge: &Judge, sent: &TxTimes) -> Span {
         let known = self.known;
-        let mut last = judge.end().min(nxt).saturating_sub(1);
+        let mut last = judge.end().min(snd_nxt).saturating_sub(1);
         if last <= seq {
             return judge.longest();
         }
@@ -138,18 +157,24 @@ impl Scoreboard {
     /// The first is sent again even if a retransmission of it counts as on its way. Linux then counts both (`tcp_retransmit_skb`:
     /// "retrans_out leaked"), and one more than there are from then on, until nothing is outstanding: a connection with such a
     /// leak, and a window of a segment or two, sends one segment at a time.
-    pub fn lose_by_timeout(&mut self, (una, nxt): (u32, u32), judge: &Judge, sent: &Sent, mut newly: impl FnMut(u32)) {
-        self.reserve(una, nxt);
-        self.judged = nxt;
-        self.next_rxt = una;
+    pub fn lose_by_timeout(
+        &mut self,
+        (snd_una, snd_nxt): (u32, u32),
+        judge: &Judge,
+        sent: &TxTimes,
+        mut newly: impl FnMut(u32),
+    ) {
+        self.reserve(snd_una, snd_nxt);
+        self.judged = snd_nxt;
+        self.next_rxt = snd_una;
         self.lost_again = Ring::default();
-        for seq in una..nxt {
+        for seq in snd_una..snd_nxt {
             let flag = *self.flag(seq);
             if flag & SACKED != 0 || flag & (LOST | RETX) == LOST {
                 continue;
             }
             let at = sent.at(seq);
-            if seq != una && judge.remaining(at) > Span::ZERO {
+            if seq != snd_una && judge.remaining(at) > Span::ZERO {
                 if self.is_original(seq) {
                     self.judged = self.judged.min(seq);
                 }
@@ -163,7 +188,7 @@ impl Scoreboard {
                 self.lost += 1;
             }
         }
-        let first = self.flag(una);
+        let first = self.flag(snd_una);
         if *first & RETX != 0 {
             *first &= !RETX;
             self.leaked += 1;
@@ -213,7 +238,7 @@ mod tests {
     #[test]
     fn a_repetition_that_is_lost_is_no_news_where_the_loss_was_undone() {
         for (undone, again) in [(false, 1), (true, 0)] {
-            let (mut board, mut sent) = (Scoreboard::default(), Sent::default());
+            let (mut board, mut sent) = (Scoreboard::default(), TxTimes::default());
             sent.on_send(0..1, 0, Time::ZERO);
             board.reserve(0, 1);
             board.all_lost(0, 1, |_| {});
@@ -221,8 +246,8 @@ mod tests {
             if undone {
                 board.none_lost(0, 1);
             }
-            let judge = Rack::default().judge_of_timeout(Time::ZERO + Span::from_secs(1));
-            let found = board.detect((0, 1), &judge, &sent, |_| {});
+            let judge = Rack::judge_of_timeout(Time::ZERO + Span::from_secs(1), Span::ZERO);
+            let found = board.rack_detect_loss((0, 1), &judge, &sent, |_| {});
             assert_eq!((found.lost, found.again), (1, again), "undone: {undone}");
         }
     }
@@ -230,7 +255,7 @@ mod tests {
     /// Linux `tcp_verify_retransmit_hint`: sent again goes first what is lowest, whatever was found first to be lost again.
     #[test]
     fn of_what_is_lost_again_the_lowest_goes_first() {
-        let (mut board, mut sent) = (Scoreboard::default(), Sent::default());
+        let (mut board, mut sent) = (Scoreboard::default(), TxTimes::default());
         sent.on_send(0..4, 0, Time::ZERO);
         board.reserve(0, 4);
         board.all_lost(0, 4, |_| {});
@@ -239,8 +264,8 @@ mod tests {
             sent.on_send(seq..seq + 1, 0, ms(at));
             board.on_retransmit(seq, 4, false);
         }
-        let judge = Rack::default().judge_of_timeout(ms(1000));
-        assert_eq!(board.detect((0, 4), &judge, &sent, |_| {}).again, 4);
+        let judge = Rack::judge_of_timeout(ms(1000), Span::ZERO);
+        assert_eq!(board.rack_detect_loss((0, 4), &judge, &sent, |_| {}).again, 4);
         let order: Vec<u32> = core::iter::from_fn(|| {
             let seq = board.next_lost(0)?;
             board.on_retransmit(seq, 4, false);

@@ -1,6 +1,8 @@
-//! The sender whose host bounds what it takes of the application, and what of it may wait below: `tcp_wmem` and TCP small queues.
+//! The host's bounds on a sender: on the data that it takes from the application (`tcp_wmem`), and on the segments that wait below it
+//! (TCP small queues).
 
 use super::Sender;
+use super::tcp_sock::TcpSock;
 use crate::tcp::send_buffer::{Queued, SendBuffer};
 use crate::tcp::small_queue::SmallQueue;
 use crate::tcp::{Config, Transmit};
@@ -23,13 +25,13 @@ impl Bounds {
         })
     }
 
-    /// When a sender looks again that waits for room in its host.
+    /// When a sender that waits for room in its host tries again.
     #[inline]
     pub fn wake(&self) -> Time {
         self.small_queue.as_ref().map_or(Time::NEVER, SmallQueue::wake)
     }
 
-    /// It does.
+    /// The sender tries again.
     pub fn woken(&mut self) {
         if let Some(queue) = &mut self.small_queue {
             queue.woken();
@@ -37,21 +39,13 @@ impl Bounds {
     }
 }
 
-impl Sender {
+impl TcpSock {
     fn send_buffer(&mut self) -> Option<&mut SendBuffer> {
         self.bounds.as_mut()?.send_buffer.as_mut()
     }
 
-    fn small_queue(&mut self) -> Option<&mut SmallQueue> {
+    pub(super) fn small_queue(&mut self) -> Option<&mut SmallQueue> {
         self.bounds.as_mut()?.small_queue.as_mut()
-    }
-
-    /// The next segment, also of what the application writes because there is room again.
-    #[inline(never)]
-    pub(super) fn poll_bounded(&mut self, now: Time) -> Option<Transmit> {
-        self.widen_buffer();
-        let next = self.poll_slow(now);
-        if next.is_none() && self.wakes_writer() { self.poll_slow(now) } else { next }
     }
 
     /// The connection is established: the buffer has room for its first windows.
@@ -71,35 +65,38 @@ impl Sender {
         if self.is_established() {
             let (queued, room) = (self.queued(), self.room());
             let filled = self.send_buffer().map_or(0, |buffer| buffer.filled(&queued, room));
-            self.stream.take(self.una.saturating_add(filled));
+            self.stream.take(self.snd_una.saturating_add(filled));
         }
     }
 
-    /// What is in the send buffer.
+    /// The contents of the send buffer.
     fn queued(&self) -> Queued {
-        let burst =
-            self.path.as_ref().map_or_else(|| self.bursts.goal(&self.window(self.sent_at)), |path| path.burst());
-        Queued { segments: self.stream.end - self.una, sacked: self.board.sacked, burst }
+        let burst = self
+            .rate_based
+            .as_ref()
+            .map_or_else(|| self.bursts.goal(&self.window(self.lsndtime)), |rate_based| rate_based.burst());
+        Queued { segments: self.stream.end - self.snd_una, sacked: self.board.sacked, burst }
     }
 
-    /// What leaves as soon as it is written; of who paces, nothing.
+    /// Segments that could be sent as soon as they are written; always 0 for a sender that paces.
     fn room(&self) -> u32 {
-        if self.path.is_some() {
+        if self.rate_based.is_some() {
             return 0;
         }
-        let window = self.control.window().saturating_sub(self.inflight()).min(self.edge.saturating_sub(self.nxt));
-        window.saturating_sub(self.stream.end - self.nxt)
+        let window =
+            self.control.window().saturating_sub(self.inflight()).min(self.wnd_end.saturating_sub(self.snd_nxt));
+        window.saturating_sub(self.stream.end - self.snd_nxt)
     }
 
     /// Whether the application has more than the buffer took.
-    fn writer_waits(&self) -> bool {
+    fn app_waits(&self) -> bool {
         self.stream.end < self.stream.written && self.is_established()
     }
 
     /// Linux `tcp_should_expand_sndbuf`: while a writer waits and the window is not full, the buffer gets room for a few of today's windows.
-    fn widen_buffer(&mut self) {
+    pub(super) fn expand_sndbuf(&mut self) {
         let cwnd = self.control.window();
-        if self.writer_waits()
+        if self.app_waits()
             && self.inflight() < cwnd
             && let Some(buffer) = self.send_buffer()
         {
@@ -108,24 +105,17 @@ impl Sender {
     }
 
     /// Linux `tcp_check_space`: an application that waits for room is woken once there is enough, and writes. Whether it was.
-    fn wakes_writer(&mut self) -> bool {
-        if !self.writer_waits() {
+    pub(super) fn check_space(&mut self) -> bool {
+        if !self.app_waits() {
             return false;
         }
         let queued = self.queued();
         if !self.send_buffer().is_some_and(|buffer| buffer.is_writeable(&queued)) {
             return false;
         }
-        self.note_gap();
+        self.check_app_limited();
         self.fill_buffer();
         true
-    }
-
-    /// A segment that was just taken will have left the host then: of a sender with a bound of what waits there.
-    pub fn departs(&mut self, at: Time, payload: u32) {
-        if let Some(queue) = self.small_queue() {
-            queue.sent(at, payload);
-        }
     }
 
     /// Whether what waits in the host leaves room for more.
@@ -133,8 +123,30 @@ impl Sender {
         if self.small_queue().is_none() {
             return true;
         }
-        let rate = self.pacing_rate().filter(|&rate| rate > 0).or_else(|| self.bursts.rate(&self.window(now)));
-        let few = self.nxt - self.una <= 1;
+        let rate = self
+            .rate_based
+            .as_ref()
+            .map(|rate_based| rate_based.pacing_rate())
+            .filter(|&rate| rate > 0)
+            .or_else(|| self.bursts.rate(&self.window(now)));
+        let few = self.snd_nxt - self.snd_una <= 1;
         self.small_queue().is_none_or(|queue| queue.admits(now, rate, few))
+    }
+}
+
+impl Sender {
+    /// The next segment, also of what the application writes because there is room again.
+    #[inline(never)]
+    pub(super) fn poll_bounded(&mut self, now: Time) -> Option<Transmit> {
+        self.tcp.expand_sndbuf();
+        let next = self.poll_slow(now);
+        if next.is_none() && self.tcp.check_space() { self.poll_slow(now) } else { next }
+    }
+
+    /// A segment that was just taken will have left the host then: of a sender with a bound of what waits there.
+    pub fn departs(&mut self, at: Time, payload: u32) {
+        if let Some(queue) = self.tcp.small_queue() {
+            queue.sent(at, payload);
+        }
     }
 }

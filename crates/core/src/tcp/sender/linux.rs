@@ -1,295 +1,331 @@
-//! The sender off the clean path as today's Linux has it: RACK finds what is lost, and what proves to be in vain is undone.
+//! The loss recovery of today's Linux: RACK finds losses, and a reduction that proves spurious is undone.
 //!
 //! Facts: `tcp_ack`, `tcp_fastretrans_alert`, `tcp_process_loss` and `tcp_enter_loss` of Linux 7.3's tcp_input.c.
 //!
-//! Deviations: an ACK older than another is taken as a repetition of it; a receiver never takes back what it SACKed.
+//! Deviations: an ACK that arrives after a newer one is treated as a duplicate of that; a receiver never reneges on a SACK.
 
-use super::modelled::{self, Report};
+use super::rate_based::{self, Report};
+use super::tcp_sock::{Due, Rexmit, TcpSock};
 use super::timers::Timer;
-use super::{Rexmit, Sender, State, micros, since_ms};
+use super::{State, micros};
+use crate::tcp::cc::FlowEvent;
 use crate::tcp::prr::Prr;
-use crate::tcp::rack::Heard;
+use crate::tcp::rack::{self, Rack, SacktagState};
 use crate::tcp::scoreboard::Found;
-use crate::tcp::tlp::{Sign, Verdict};
-use crate::tcp::undo::Prior;
+use crate::tcp::tlp::{Sign, Tlp, Verdict};
+use crate::tcp::undo::UndoState;
 use crate::tcp::{Ack, Acked, Block, Transmit};
 use crate::units::{Span, Time};
 
-/// What an ACK did, for the steps that follow.
+/// The loss recovery of today's Linux: RACK-TLP (RFC 8985), F-RTO (RFC 5682), and undo by DSACK and timestamps.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::tcp) struct LinuxRecovery {
+    rack: Rack,
+    tlp: Tlp,
+    undo: UndoState,
+    /// F-RTO is asking whether the timeout was spurious.
+    frto: bool,
+    /// Timeouts since data was last acknowledged.
+    icsk_retransmits: u8,
+}
+
+/// The effects of one ACK that later steps of its processing depend on: Linux's `flag`, `num_dupack` and `rate_sample`.
+/// Counts in segments.
 #[derive(Default)]
-pub(super) struct News {
-    /// Acknowledged cumulatively, and newly SACKed.
-    newly: u32,
-    sacked: u32,
-    /// Segments that it reports as duplicates, and whether that is the probe.
-    duplicates: u32,
-    probe_duplicate: bool,
-    /// Something arrived that was never repeated, and had left before the repair began.
-    original: bool,
-    echo: bool,
-    /// Timestamp echo.
-    stamp: Option<u32>,
-    /// Delivered, one way or the other, and of these marked.
-    delivered: u32,
-    marked: u32,
-    /// What is found lost in its course.
+pub(super) struct AckResult {
+    /// Newly acknowledged cumulatively (`FLAG_DATA_ACKED`).
+    newly_acked: u32,
+    /// Newly SACKed (`FLAG_DATA_SACKED`).
+    newly_sacked: u32,
+    /// Reported as duplicates by a DSACK (`FLAG_DSACKING_ACK`).
+    dsack_segs: u32,
+    /// The DSACK reports the loss probe (`FLAG_DSACK_TLP`).
+    dsack_tlp: bool,
+    /// A segment arrived that was never retransmitted and was sent before the recovery began (`FLAG_ORIG_SACK_ACKED`).
+    orig_sack_acked: bool,
+    /// The ACK carries an ECN echo that asks for a reduction (`FLAG_ECE`).
+    ece: bool,
+    /// The timestamp echo, in µs modulo 2^32.
+    rcv_tsecr: Option<u32>,
+    /// Delivered, cumulatively or selectively (`rate_sample.acked_sacked`).
+    acked_sacked: u32,
+    /// Delivered with a CE mark (`rate_sample.delivered_ce`).
+    delivered_ce: u32,
+    /// Segments found lost.
     found: Found,
 }
 
-impl Sender {
+impl LinuxRecovery {
+    pub fn new() -> LinuxRecovery {
+        LinuxRecovery {
+            rack: Rack::default(),
+            tlp: Tlp::default(),
+            undo: UndoState::default(),
+            frto: false,
+            icsk_retransmits: 0,
+        }
+    }
+
+    /// The loss probe that is out: it may leave beyond the window.
+    #[cfg(test)]
+    pub fn probe(&self) -> Option<u32> {
+        self.tlp.end_seq.map(|end| end - 1)
+    }
+
+    /// Whether an ACK with this timestamp echo would show that a repair was not needed.
+    #[cfg(test)]
+    pub fn packet_delayed(&self, echo: u32) -> bool {
+        self.undo.packet_delayed(Some(echo))
+    }
+
+    /// An ACK off the clean path, by all steps of `tcp_ack`.
     #[inline(never)]
-    pub(in crate::tcp) fn on_ack_linux(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Acked {
-        let prior_in_flight = self.inflight();
-        self.note_usage(prior_in_flight);
-        self.bursts.begin();
-        let (payload, heard, mut news) = self.take_in(now, ack, blocks);
-        let rtt = self.time(now, ack, news.newly, &heard);
-        self.note_order(&heard);
+    pub(super) fn on_ack(&mut self, tcp: &mut TcpSock, now: Time, ack: &Ack, blocks: &[Block]) -> Acked {
+        let prior_in_flight = tcp.inflight();
+        tcp.cwnd_validate(prior_in_flight);
+        tcp.bursts.begin();
+        let (payload, sacktag, mut result) = self.clean_rtx_queue(tcp, now, ack, blocks);
+        let rtt = tcp.ack_update_rtt(now, ack, result.newly_acked, &sacktag);
+        self.check_sack_reordering(tcp, &sacktag);
         // Linux `in_ack_event`.
-        news.marked = self.count_marks(ack, news.delivered);
-        self.control.count_marks(news.delivered, news.marked > 0, &self.clock(now, ack));
-        self.end_probe(now, ack, &news);
-        let dubious = news.newly == 0 || news.sacked > 0 || news.duplicates > 0 || news.echo;
-        if dubious || !self.is_calm() {
-            self.alert(now, &mut news);
+        result.delivered_ce = tcp.ecn.count_marks(ack, result.acked_sacked, tcp.snd_una);
+        tcp.control.in_ack_event(result.acked_sacked, result.delivered_ce > 0, &tcp.ack_sample(now, ack));
+        self.process_tlp_ack(tcp, now, ack, &result);
+        let dubious = result.newly_acked == 0 || result.newly_sacked > 0 || result.dsack_segs > 0 || result.ece;
+        if dubious || !tcp.is_ca_open() {
+            self.fastretrans_alert(tcp, now, &mut result);
         }
         // Linux: an ACK that advances starts the timer anew, and a SACK that was sent for after the first segment was.
-        let fresh = || heard.sack_rtt().is_some_and(|rtt| rtt > now.since(self.sent.at(self.una)));
-        if news.found.wait == Span::ZERO && (news.newly > 0 || (self.una < self.nxt && fresh())) {
-            self.set_timer(now);
+        let fresh = || sacktag.sack_rtt().is_some_and(|rtt| rtt > now.since(tcp.sent.at(tcp.snd_una)));
+        if result.found.wait == Span::ZERO && (result.newly_acked > 0 || (tcp.snd_una < tcp.snd_nxt && fresh())) {
+            tcp.set_xmit_timer(now);
         }
-        self.move_on(now, ack, payload, prior_in_flight, &news);
-        self.clean = self.is_calm() && self.board.is_clean() && self.is_plain() && self.tlp.end_seq.is_none();
+        self.cong_control(tcp, now, ack, payload, prior_in_flight, &result);
+        tcp.clean = tcp.is_ca_open() && tcp.board.is_clean() && tcp.is_plain() && self.tlp.end_seq.is_none();
         Acked { payload, rtt }
     }
 
-    /// The same of the commonest ACK of a repair: it SACKs segments above all SACKed before, which left once, and says nothing
-    /// else.
+    /// A short cut for the most common ACK of a recovery: it SACKs segments above all that are SACKed, none of which was
+    /// retransmitted, and reports nothing else. `None` if this ACK is another; then nothing has changed.
     #[inline(always)]
-    pub(in crate::tcp) fn on_sacked_above(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Option<Acked> {
-        let repairing = self.state == State::Recovery && self.una < self.recover && !self.doubt.all_duplicate();
-        let bare = ack.cum == self.una && ack.ace == 0 && self.cep.is_none() && self.tlp.end_seq.is_none();
+    pub(super) fn on_sacked_above(
+        &mut self,
+        tcp: &mut TcpSock,
+        now: Time,
+        ack: &Ack,
+        blocks: &[Block],
+    ) -> Option<Acked> {
+        let repairing = tcp.state == State::Recovery && tcp.snd_una < tcp.high_seq && !self.undo.all_retrans_dsacked();
+        let bare = ack.cum == tcp.snd_una && ack.ace == 0 && !tcp.ecn.is_accurate() && self.tlp.end_seq.is_none();
         if !repairing || !bare {
             return None;
         }
-        let prior_in_flight = self.inflight();
-        let run = self.board.sack_above(self.una, self.nxt, blocks)?;
-        let (count, at) = (run.end - run.start, self.sent.at(run.start));
-        self.note_usage(prior_in_flight);
-        self.bursts.begin();
-        self.edge = self.edge.max(ack.cum.saturating_add(ack.window));
+        let prior_in_flight = tcp.inflight();
+        let run = tcp.board.sack_above(tcp.snd_una, tcp.snd_nxt, blocks)?;
+        let (count, at) = (run.end - run.start, tcp.sent.at(run.start));
+        tcp.cwnd_validate(prior_in_flight);
+        tcp.bursts.begin();
+        tcp.wnd_end = tcp.wnd_end.max(ack.cum.saturating_add(ack.window));
         // Of those that left once the last is the newest.
-        let newest = self.sent.at(run.end - 1);
+        let newest = tcp.sent.at(run.end - 1);
         let (rtt, last) = (now.since(at), now.since(newest));
-        self.rack.advance(newest, run.end, last);
-        self.take_sample(rtt, last);
-        self.control.count_marks(count, false, &self.clock(now, ack));
+        self.rack.advance(newest, run.end);
+        tcp.rtt_us = rack::rtt_us(last);
+        tcp.rtt_estimator(rtt, last);
+        tcp.control.in_ack_event(count, false, &tcp.ack_sample(now, ack));
         let mut found = Found::default();
         // RFC 8985 §6.2 step 5, as in `find`: most often all below has been judged, and what left later is not behind.
-        let judge = self.rack.judge(now, Span::ZERO);
-        if self.board.judge_above((self.una, self.nxt), &run, &judge, &self.sent) {
+        let judge = self.rack.judge(now, tcp.last_rtt(), Span::ZERO);
+        if tcp.board.judge_above((tcp.snd_una, tcp.snd_nxt), &run, &judge, &tcp.sent) {
             self.rack.advanced = false;
         } else {
-            self.find(now, &mut found);
+            self.identify_packet_loss(tcp, now, &mut found);
         }
-        self.rexmit = Rexmit::Lost;
-        if found.wait == Span::ZERO && at < self.sent.at(self.una) {
+        tcp.rexmit = Rexmit::Lost;
+        if found.wait == Span::ZERO && at < tcp.sent.at(tcp.snd_una) {
             // In a recovery: no probe.
-            self.rearm_rto(now);
+            tcp.rearm_rto(now);
         }
-        if self.path.is_some() {
-            self.follow_model_of_run(now, run, found.lost, prior_in_flight);
+        if tcp.rate_based.is_some() {
+            tcp.cong_control_of_run(now, run, found.lost, prior_in_flight);
         } else {
-            let news = News { newly: 0, sacked: count, delivered: count, found, ..News::default() };
-            self.move_on(now, ack, 0, prior_in_flight, &news);
+            let result = AckResult { newly_sacked: count, acked_sacked: count, found, ..AckResult::default() };
+            self.cong_control(tcp, now, ack, 0, prior_in_flight, &result);
         }
         Some(Acked { payload: 0, rtt: Some(rtt) })
     }
 
-    /// Scoreboard and numbers.
-    fn take_in(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> (u64, Heard, News) {
-        let (una, cum) = (self.una, ack.cum.max(self.una));
-        let stamp = self.timestamps.then_some(ack.ts_first);
-        let (duplicates, probe_duplicate) = self.take_report(ack, blocks);
-        let mut heard = Heard::new(now, self.min_rtt(), self.board.fack(una), self.recover, stamp);
-        let payload = self.stream.acknowledge(una, cum);
-        let (sent, path) = (&self.sent, &mut self.path);
-        if cum > una && self.board.is_clean() {
-            heard.acked_run((una, sent.at(una)), (cum - 1, sent.at(cum - 1)));
-            modelled::acked(path, una..cum);
+    /// Updates scoreboard and sequence numbers (Linux `tcp_clean_rtx_queue`, `tcp_sacktag_write_queue`).
+    fn clean_rtx_queue(
+        &mut self,
+        tcp: &mut TcpSock,
+        now: Time,
+        ack: &Ack,
+        blocks: &[Block],
+    ) -> (u64, SacktagState, AckResult) {
+        let (snd_una, cum) = (tcp.snd_una, ack.cum.max(tcp.snd_una));
+        let rcv_tsecr = tcp.timestamps.then_some(ack.ts_first);
+        let (dsack_segs, dsack_tlp) = self.check_dsack(tcp, ack, blocks);
+        let mut sacktag = SacktagState::new(now, tcp.min_rtt(), tcp.board.fack(snd_una), tcp.high_seq, rcv_tsecr);
+        let payload = tcp.stream.acknowledge(snd_una, cum);
+        let (sent, rate_based) = (&tcp.sent, &mut tcp.rate_based);
+        if cum > snd_una && tcp.board.is_clean() {
+            sacktag.acked_run((snd_una, sent.at(snd_una)), (cum - 1, sent.at(cum - 1)));
+            rate_based::acked(rate_based, snd_una..cum);
         }
-        let gone = self.board.advance(una, cum, |seq, again| {
-            modelled::acked(path, seq..seq + 1);
+        let gone = tcp.board.advance(snd_una, cum, |seq, again| {
+            rate_based::acked(rate_based, seq..seq + 1);
             if again {
-                heard.acked_again(seq, sent.at(seq));
+                sacktag.acked_again(seq, sent.at(seq));
             } else {
-                heard.acked_run((seq, sent.at(seq)), (seq, sent.at(seq)));
+                sacktag.acked_run((seq, sent.at(seq)), (seq, sent.at(seq)));
             }
         });
-        heard.repeated |= gone.repeated;
-        if cum == self.nxt {
-            self.board.settle();
+        sacktag.retrans_acked |= gone.repeated;
+        if cum == tcp.snd_nxt {
+            tcp.board.settle();
         }
-        self.una = cum;
-        self.edge = self.edge.max(ack.cum.saturating_add(ack.window));
-        let sacked = self.board.sack(cum, self.nxt, blocks, |seq, again| {
-            modelled::sacked(path, seq);
-            heard.sacked(seq, sent.at(seq), again);
+        tcp.snd_una = cum;
+        tcp.wnd_end = tcp.wnd_end.max(ack.cum.saturating_add(ack.window));
+        let sacked = tcp.board.sack(cum, tcp.snd_nxt, blocks, |seq, again| {
+            rate_based::sacked(rate_based, seq);
+            sacktag.sacked(seq, sent.at(seq), again);
         });
-        heard.tell(&mut self.rack);
-        let newly = cum - una;
-        if newly > 0 {
-            self.retries = 0;
+        if let Some(rtt_us) = sacktag.update_rack(&mut self.rack) {
+            tcp.rtt_us = rtt_us;
         }
-        let delivered = newly - gone.were_sacked + sacked + duplicates;
-        let echo = self.is_echo(ack);
-        let (original, found) = (heard.original, Found::default());
-        (
-            payload,
-            heard,
-            News { newly, sacked, duplicates, probe_duplicate, original, echo, stamp, delivered, marked: 0, found },
-        )
+        let newly = cum - snd_una;
+        if newly > 0 {
+            self.icsk_retransmits = 0;
+        }
+        let result = AckResult {
+            newly_acked: newly,
+            newly_sacked: sacked,
+            dsack_segs,
+            dsack_tlp,
+            orig_sack_acked: sacktag.orig_sack_acked,
+            ece: tcp.ecn.is_echo(ack),
+            rcv_tsecr,
+            acked_sacked: newly - gone.were_sacked + sacked + dsack_segs,
+            ..AckResult::default()
+        };
+        (payload, sacktag, result)
     }
 
-    /// RFC 2883: the first block reports a duplicate if it lies below the ACK or inside the second. Says how many segments,
-    /// and whether that is the probe.
-    fn take_report(&mut self, ack: &Ack, blocks: &[Block]) -> (u32, bool) {
+    /// RFC 2883: the first block reports duplicates if it lies below the ACK or inside the second. Returns the number of
+    /// segments reported, and whether they are the loss probe.
+    fn check_dsack(&mut self, tcp: &mut TcpSock, ack: &Ack, blocks: &[Block]) -> (u32, bool) {
         let Some(&first) = blocks.first() else { return (0, false) };
         let inside = blocks.get(1).is_some_and(|second| second.start <= first.start && first.end <= second.end);
         let segments = first.end.saturating_sub(first.start);
-        if !(first.start < ack.cum || inside) || !self.doubt.on_report(segments, self.retransmits) {
+        if !(first.start < ack.cum || inside) || !self.undo.dsack_seen(segments, tcp.total_retrans) {
             return (0, false);
         }
         let probe = segments == 1 && self.tlp.end_seq == Some(first.end);
         if !probe {
-            self.rack.note_dsack(self.una, self.nxt);
+            self.rack.note_dsack(tcp.snd_una, tcp.snd_nxt);
         }
-        if first.end <= self.una {
-            self.doubt.on_duplicate(first.end, segments);
+        if first.end <= tcp.snd_una {
+            self.undo.on_dsack(first.end, segments);
         }
-        for seq in first.start.max(self.una)..first.end.min(self.nxt) {
-            if self.board.on_duplicate(seq) {
-                self.doubt.on_duplicate(seq + 1, 1);
+        for seq in first.start.max(tcp.snd_una)..first.end.min(tcp.snd_nxt) {
+            if tcp.board.on_duplicate(seq) {
+                self.undo.on_dsack(seq + 1, 1);
             }
         }
         (segments, probe)
     }
 
-    /// The RTT of what arrived.
-    fn time(&mut self, now: Time, ack: &Ack, newly: u32, heard: &Heard) -> Option<Span> {
-        let by_stamp = || self.rtt_by_stamp(now, ack, newly).map(|rtt| (rtt, rtt));
-        let (rtt, newest) = heard.rtts().or_else(by_stamp)?;
-        self.take_sample(rtt, newest);
-        Some(rtt)
-    }
-
-    /// The RTT that the timestamp of an ACK shows, if it advances.
-    pub(super) fn rtt_by_stamp(&self, now: Time, ack: &Ack, newly: u32) -> Option<Span> {
-        if self.timestamps && newly > 0 { since_ms(now, ack.ts_first) } else { None }
-    }
-
-    /// An RTT for the timer, and one that a minimum is kept of.
-    #[inline(always)]
-    fn take_sample(&mut self, rtt: Span, newest: Span) {
-        self.min_rtt_us = self.min_rtt_us.min((newest.0 / 1000).max(1) as u32);
-        self.rto.sample(rtt, self.una, self.nxt);
-    }
-
-    /// Reordering.
-    fn note_order(&mut self, heard: &Heard) {
-        if let Some(late) = heard.late
-            && (self.state != State::Loss || self.doubt.is_open())
+    /// Notes reordering (Linux `tcp_check_sack_reordering`).
+    fn check_sack_reordering(&mut self, tcp: &mut TcpSock, sacktag: &SacktagState) {
+        if let Some(late) = sacktag.reord
+            && (tcp.state != State::Loss || self.undo.has_marker())
         {
-            self.rack.note_reordering(self.board.fack(self.una).saturating_sub(late));
+            self.rack.note_reordering(tcp.board.fack(tcp.snd_una).saturating_sub(late));
         }
     }
 
     /// Linux `tcp_process_tlp_ack`.
-    fn end_probe(&mut self, now: Time, ack: &Ack, news: &News) {
-        let bare = news.newly == 0 && news.sacked == 0;
-        let sign = Sign { cum: ack.cum, duplicate: news.probe_duplicate, bare };
+    fn process_tlp_ack(&mut self, tcp: &mut TcpSock, now: Time, ack: &Ack, result: &AckResult) {
+        let bare = result.newly_acked == 0 && result.newly_sacked == 0;
+        let sign = Sign { cum: ack.cum, duplicate: result.dsack_tlp, bare };
         match self.tlp.judge(&sign) {
             Verdict::Open => {}
             Verdict::Over => self.tlp.end_seq = None,
             Verdict::Repaired => {
-                self.reduce(now, false);
-                self.control.end_reduction();
-                self.state = State::Open;
+                self.init_cwnd_reduction(tcp, now, false);
+                tcp.control.end_reduction();
+                tcp.state = State::Open;
             }
         }
-    }
-
-    /// Linux `TCP_CA_Open`: nothing is SACKed, lost or retransmitted.
-    pub(super) fn is_calm(&self) -> bool {
-        self.state == State::Open && self.board.is_whole()
     }
 
     /// Linux `tcp_fastretrans_alert`.
-    fn alert(&mut self, now: Time, news: &mut News) {
-        self.end_frto_unsent();
-        self.rexmit = Rexmit::None;
-        if news.echo {
-            self.doubt.prior = None;
+    fn fastretrans_alert(&mut self, tcp: &mut TcpSock, now: Time, result: &mut AckResult) {
+        self.end_frto_unsent(tcp);
+        tcp.rexmit = Rexmit::None;
+        if result.ece {
+            self.undo.prior = None;
         }
-        self.leave(now, news);
-        match self.state {
+        self.check_exit(tcp, now, result);
+        match tcp.state {
             State::Recovery => {
-                if news.newly > 0 && self.undo_part(now, news) {
+                if result.newly_acked > 0 && self.try_undo_partial(tcp, now, result) {
                     return;
                 }
-                if self.doubt.all_duplicate() {
-                    self.rack.note_vain_recovery();
-                    self.undo(now, false);
-                    self.try_to_open(now, news);
+                if self.undo.all_retrans_dsacked() {
+                    self.rack.on_spurious_recovery();
+                    self.undo_cwnd_reduction(tcp, now, false);
+                    self.try_to_open(tcp, now, result);
                 }
-                self.find(now, &mut news.found);
-                if self.state != State::Recovery {
-                    if self.board.lost == 0 {
+                self.identify_packet_loss(tcp, now, &mut result.found);
+                if tcp.state != State::Recovery {
+                    if tcp.board.lost == 0 {
                         return;
                     }
-                    self.enter_recovery(now, news.echo);
+                    self.enter_recovery(tcp, now, result.ece);
                 }
             }
             State::Loss => {
-                self.process_loss(now, news);
-                self.find(now, &mut news.found);
-                if self.state == State::Open || news.found.again > 0 {
-                    return self.alert_open(now, news);
+                self.process_loss(tcp, now, result);
+                self.identify_packet_loss(tcp, now, &mut result.found);
+                if tcp.state == State::Open || result.found.again > 0 {
+                    return self.fastretrans_alert_open(tcp, now, result);
                 }
                 return;
             }
-            _ => return self.alert_open(now, news),
+            _ => return self.fastretrans_alert_open(tcp, now, result),
         }
-        self.rexmit = Rexmit::Lost;
+        tcp.rexmit = Rexmit::Lost;
     }
 
-    /// The same of a connection that repairs nothing.
-    fn alert_open(&mut self, now: Time, news: &mut News) {
-        if self.state == State::Open && self.doubt.all_duplicate() {
-            self.rack.note_vain_recovery();
-            self.undo(now, false);
+    /// The steps of `tcp_fastretrans_alert` in states Open and CWR.
+    fn fastretrans_alert_open(&mut self, tcp: &mut TcpSock, now: Time, result: &mut AckResult) {
+        if tcp.state == State::Open && self.undo.all_retrans_dsacked() {
+            self.rack.on_spurious_recovery();
+            self.undo_cwnd_reduction(tcp, now, false);
         }
-        self.find(now, &mut news.found);
-        if self.board.lost == 0 {
-            return self.try_to_open(now, news);
+        self.identify_packet_loss(tcp, now, &mut result.found);
+        if tcp.board.lost == 0 {
+            return self.try_to_open(tcp, now, result);
         }
-        self.enter_recovery(now, news.echo);
-        self.rexmit = Rexmit::Lost;
+        self.enter_recovery(tcp, now, result.ece);
+        tcp.rexmit = Rexmit::Lost;
     }
 
-    /// A reduction ends when all is acknowledged that was sent before it; one by ECN when more is.
-    fn leave(&mut self, now: Time, news: &News) {
-        match self.state {
-            State::Open if self.board.is_whole() => self.doubt.clear_stamp(),
-            State::Cwr if self.una > self.recover => {
-                self.control.end_reduction();
-                self.state = State::Open;
+    /// A reduction ends when all data sent before it is acknowledged; one by ECN when more is.
+    fn check_exit(&mut self, tcp: &mut TcpSock, now: Time, result: &AckResult) {
+        match tcp.state {
+            State::Open if tcp.board.is_whole() => self.undo.clear_retrans_stamp(),
+            State::Cwr if tcp.snd_una > tcp.high_seq => {
+                tcp.control.end_reduction();
+                tcp.state = State::Open;
             }
-            State::Recovery if self.una >= self.recover => {
-                self.undo_whole(now, news);
+            State::Recovery if tcp.snd_una >= tcp.high_seq => {
+                self.try_undo_recovery(tcp, now, result);
                 // What is undone has its window again.
-                if self.doubt.is_open() {
-                    self.control.end_reduction();
+                if self.undo.has_marker() {
+                    tcp.control.end_reduction();
                 }
             }
             _ => {}
@@ -297,288 +333,352 @@ impl Sender {
     }
 
     /// Linux `tcp_try_undo_recovery`.
-    fn undo_whole(&mut self, now: Time, news: &News) {
-        if self.may_undo(news) {
-            self.undo(now, false);
+    fn try_undo_recovery(&mut self, tcp: &mut TcpSock, now: Time, result: &AckResult) {
+        if self.may_undo(result) {
+            self.undo_cwnd_reduction(tcp, now, false);
         } else {
-            self.rack.note_recovery();
+            self.rack.on_recovery();
         }
-        self.state = State::Open;
+        tcp.state = State::Open;
         // What slow start needed at its end will not be needed soon again.
-        self.sent.fit(self.una..self.nxt);
-        self.board.fit(self.nxt - self.una);
+        tcp.sent.fit(tcp.snd_una..tcp.snd_nxt);
+        tcp.board.fit(tcp.snd_nxt - tcp.snd_una);
     }
 
-    /// Linux `tcp_try_undo_partial`. Whether nothing else is to be done for now.
-    fn undo_part(&mut self, now: Time, news: &News) -> bool {
-        if !self.doubt.is_delayed(news.stamp) {
+    /// Linux `tcp_try_undo_partial`. Returns whether nothing else is to be done for this ACK.
+    fn try_undo_partial(&mut self, tcp: &mut TcpSock, now: Time, result: &AckResult) -> bool {
+        if !self.undo.packet_delayed(result.rcv_tsecr) {
             return false;
         }
-        self.rack.note_reordering(self.board.fack(self.una).saturating_sub(self.una - news.newly));
-        if self.board.retx > 0 {
+        self.rack.note_reordering(tcp.board.fack(tcp.snd_una).saturating_sub(tcp.snd_una - result.newly_acked));
+        if tcp.board.retx > 0 {
             return true;
         }
-        self.forget_stamp();
-        self.undo(now, true);
-        self.state = State::Open;
+        self.retrans_stamp_cleanup(tcp);
+        self.undo_cwnd_reduction(tcp, now, true);
+        tcp.state = State::Open;
         false
     }
 
-    fn may_undo(&self, news: &News) -> bool {
-        self.doubt.all_duplicate() || self.doubt.is_delayed(news.stamp)
+    fn may_undo(&self, result: &AckResult) -> bool {
+        self.undo.all_retrans_dsacked() || self.undo.packet_delayed(result.rcv_tsecr)
     }
 
-    /// Linux `tcp_undo_cwnd_reduction`; `unmark`: what is lost is not.
-    fn undo(&mut self, now: Time, unmark: bool) {
+    /// Linux `tcp_undo_cwnd_reduction`; `unmark`: lost segments are no longer taken for lost.
+    fn undo_cwnd_reduction(&mut self, tcp: &mut TcpSock, now: Time, unmark: bool) {
         if unmark {
-            self.board.none_lost(self.una, self.nxt);
+            tcp.board.none_lost(tcp.snd_una, tcp.snd_nxt);
         }
-        if let Some(prior) = self.doubt.prior {
-            if self.path.is_none() && self.control.undo(&prior) {
-                self.cwr_due = false;
+        if let Some(prior) = self.undo.prior {
+            if tcp.rate_based.is_none() && tcp.control.undo_cwnd(&prior) {
+                tcp.ecn.withdraw_cwr();
             }
-            self.tell_model_of_undo(now);
+            tcp.flow_event(now, FlowEvent::Undo);
         }
-        self.doubt.end();
+        self.undo.clear_marker();
         self.rack.advanced = true;
     }
 
-    /// Linux `tcp_try_to_open`: what ECN asks of a connection that repairs nothing.
-    fn try_to_open(&mut self, now: Time, news: &News) {
-        self.forget_stamp();
-        if news.echo && self.state == State::Open {
-            self.doubt.prior = None;
-            self.doubt.end();
-            self.reduce(now, true);
-            self.state = State::Cwr;
+    /// Linux `tcp_try_to_open`: outside a recovery an ECN echo begins a reduction.
+    fn try_to_open(&mut self, tcp: &mut TcpSock, now: Time, result: &AckResult) {
+        self.retrans_stamp_cleanup(tcp);
+        if result.ece && tcp.state == State::Open {
+            self.undo.prior = None;
+            self.undo.clear_marker();
+            self.init_cwnd_reduction(tcp, now, true);
+            tcp.state = State::Cwr;
         }
     }
 
     /// Linux `tcp_process_loss`, with F-RTO for SACK (RFC 5682 §3.1).
-    fn process_loss(&mut self, now: Time, news: &News) {
-        let recovered = self.una >= self.recover;
-        if news.newly > 0 && self.may_undo(news) {
-            return self.undo_loss(now);
+    fn process_loss(&mut self, tcp: &mut TcpSock, now: Time, result: &AckResult) {
+        let recovered = tcp.snd_una >= tcp.high_seq;
+        if result.newly_acked > 0 && self.may_undo(result) {
+            return self.try_undo_loss(tcp, now);
         }
         if self.frto {
             // Step 3 b: something arrives that was never sent again. Also where the window had fallen already, so that there is
-            // no doubt to speak of (an echo before the timeout): what is marked lost is not.
-            if news.original {
-                return self.undo_loss(now);
+            // no undo to speak of (an echo before the timeout): what is marked lost is not.
+            if result.orig_sack_acked {
+                return self.try_undo_loss(tcp, now);
             }
-            if self.nxt > self.recover {
+            if tcp.snd_nxt > tcp.high_seq {
                 // Step 3 a: the loss was real.
-                if news.sacked > 0 || (news.newly == 0 && news.duplicates == 0) {
+                if result.newly_sacked > 0 || (result.newly_acked == 0 && result.dsack_segs == 0) {
                     self.frto = false;
                 }
-            } else if news.newly > 0 && !recovered {
-                self.recover = self.nxt;
+            } else if result.newly_acked > 0 && !recovered {
+                tcp.high_seq = tcp.snd_nxt;
                 // Step 2 b: new data, if there is any.
-                if self.has_fresh() {
-                    self.rexmit = Rexmit::New;
+                if tcp.has_new_data() {
+                    tcp.rexmit = Rexmit::New;
                     return;
                 }
                 self.frto = false;
             }
         }
         if recovered {
-            return self.undo_whole(now, news);
+            return self.try_undo_recovery(tcp, now, result);
         }
-        self.rexmit = Rexmit::Lost;
+        tcp.rexmit = Rexmit::Lost;
     }
 
-    fn undo_loss(&mut self, now: Time) {
-        self.undo(now, true);
-        self.retries = 0;
-        self.state = State::Open;
+    fn try_undo_loss(&mut self, tcp: &mut TcpSock, now: Time) {
+        self.undo_cwnd_reduction(tcp, now, true);
+        self.icsk_retransmits = 0;
+        tcp.state = State::Open;
     }
 
-    /// Nothing that was sent again is outstanding: the next repair has a stamp of its own.
-    fn forget_stamp(&mut self) {
-        if self.board.retx == 0 && (self.una == self.nxt || !self.board.is_repeated(self.una)) {
-            self.doubt.clear_stamp();
+    /// Clears `retrans_stamp` when no retransmission is outstanding (Linux `tcp_retrans_stamp_cleanup`).
+    fn retrans_stamp_cleanup(&mut self, tcp: &mut TcpSock) {
+        if tcp.board.retx == 0 && (tcp.snd_una == tcp.snd_nxt || !tcp.board.is_repeated(tcp.snd_una)) {
+            self.undo.clear_retrans_stamp();
         }
     }
 
-    /// RFC 8985 §6.2 step 5, if something arrived since.
-    fn find(&mut self, now: Time, found: &mut Found) {
-        if self.una == self.nxt || !core::mem::take(&mut self.rack.advanced) {
+    /// RFC 8985 §6.2 step 5: looks for losses, if something arrived since the last time.
+    fn identify_packet_loss(&mut self, tcp: &mut TcpSock, now: Time, found: &mut Found) {
+        if tcp.snd_una == tcp.snd_nxt || !core::mem::take(&mut self.rack.advanced) {
             return;
         }
-        let more = self.detect(now);
+        let more = self.rack_detect_loss(tcp, now);
         (found.lost, found.again) = (found.lost + more.lost, found.again + more.again);
         found.wait = more.wait;
         if more.wait > Span::ZERO {
-            self.wait_for_reordering(now, more.wait);
+            tcp.arm_reo_timer(now, more.wait);
         }
     }
 
     #[inline]
-    pub(super) fn detect(&mut self, now: Time) -> Found {
-        let repairing = matches!(self.state, State::Recovery | State::Loss);
-        let srtt = self.rto.srtt().unwrap_or_default();
-        let reo_wnd = self.rack.reo_wnd(repairing, self.board.sacked, self.min_rtt(), srtt);
-        let judge = self.rack.judge(now, reo_wnd);
-        let path = &mut self.path;
-        self.board.detect((self.una, self.nxt), &judge, &self.sent, |seq| modelled::lost(path, seq))
+    pub(super) fn rack_detect_loss(&mut self, tcp: &mut TcpSock, now: Time) -> Found {
+        let repairing = matches!(tcp.state, State::Recovery | State::Loss);
+        let srtt = tcp.rto.srtt().unwrap_or_default();
+        let reo_wnd = self.rack.reo_wnd(repairing, tcp.board.sacked, tcp.min_rtt(), srtt);
+        let judge = self.rack.judge(now, tcp.last_rtt(), reo_wnd);
+        let rate_based = &mut tcp.rate_based;
+        tcp.board
+            .rack_detect_loss((tcp.snd_una, tcp.snd_nxt), &judge, &tcp.sent, |seq| rate_based::lost(rate_based, seq))
     }
 
-    pub(super) fn enter_recovery(&mut self, now: Time, echo: bool) {
-        self.forget_stamp();
-        self.doubt.prior = None;
-        self.begin_doubt();
-        if !matches!(self.state, State::Cwr | State::Recovery) {
-            let prior = self.prior();
-            self.reduce(now, false);
-            self.doubt.prior = (!echo).then_some(prior);
+    pub(super) fn enter_recovery(&mut self, tcp: &mut TcpSock, now: Time, echo: bool) {
+        self.retrans_stamp_cleanup(tcp);
+        self.undo.prior = None;
+        self.init_undo(tcp);
+        if !matches!(tcp.state, State::Cwr | State::Recovery) {
+            let prior = tcp.prior();
+            self.init_cwnd_reduction(tcp, now, false);
+            self.undo.prior = (!echo).then_some(prior);
         }
-        self.state = State::Recovery;
+        tcp.state = State::Recovery;
     }
 
-    fn begin_doubt(&mut self) {
+    fn init_undo(&mut self, tcp: &mut TcpSock) {
         let probe = self.tlp.end_seq.is_some() && self.tlp.is_retrans;
-        self.doubt.begin(self.una, self.board.retx + u32::from(probe));
-    }
-
-    fn prior(&self) -> Prior {
-        self.control.prior(matches!(self.state, State::Cwr | State::Recovery))
+        self.undo.init(tcp.snd_una, tcp.board.retx + u32::from(probe));
     }
 
     /// Linux `tcp_init_cwnd_reduction`.
-    fn reduce(&mut self, now: Time, by_echo: bool) {
-        self.tell_model_of_reduction(now, by_echo);
-        self.prr = Prr::new(self.control.reduce(u32::MAX, by_echo));
-        self.recover = self.nxt;
+    fn init_cwnd_reduction(&mut self, tcp: &mut TcpSock, now: Time, ece: bool) {
+        tcp.flow_event(now, FlowEvent::Reduction { ece });
+        tcp.prr = Prr::new(tcp.control.reduce(u32::MAX, ece));
+        tcp.high_seq = tcp.snd_nxt;
         self.tlp.end_seq = None;
-        self.cwr_due = self.ecn;
+        tcp.ecn.announce_reduction();
     }
 
-    /// The window after an ACK.
+    /// The window after an ACK (Linux `tcp_cong_control`).
     #[inline(always)]
-    fn move_on(&mut self, now: Time, ack: &Ack, payload: u64, prior_in_flight: u32, news: &News) {
-        let &News { newly, delivered, marked, found: Found { lost: newly_lost, .. }, .. } = news;
-        if self.path.is_some() {
-            let lone_short = newly == 1 && delivered == 1 && payload < u64::from(self.stream.mss());
-            return self.follow_model(
+    fn cong_control(
+        &mut self,
+        tcp: &mut TcpSock,
+        now: Time,
+        ack: &Ack,
+        payload: u64,
+        prior_in_flight: u32,
+        result: &AckResult,
+    ) {
+        let &AckResult { newly_acked: newly, acked_sacked: delivered, delivered_ce: marked, found, .. } = result;
+        let newly_lost = found.lost;
+        if tcp.rate_based.is_some() {
+            let lone_short = newly == 1 && delivered == 1 && payload < u64::from(tcp.stream.mss());
+            return tcp.cong_control_rate_based(
                 now,
                 ack,
                 &Report { delivered, marked, newly, newly_lost, prior_in_flight, lone_short },
             );
         }
-        let clock = self.clock(now, ack);
-        if newly > 0 && self.state == State::Open {
-            // Marks were counted when the ACK came.
-            self.control.observe(&clock, 0);
+        let sample = tcp.ack_sample(now, ack);
+        if newly > 0 && tcp.state == State::Open {
+            tcp.control.pkts_acked(&sample);
         }
-        match self.state {
-            State::Recovery | State::Cwr => self.shrink(delivered, newly_lost, newly > 0),
+        match tcp.state {
+            State::Recovery | State::Cwr => tcp.cwnd_reduction(delivered, newly_lost, newly > 0),
             // Linux `tcp_may_raise_cwnd`: SACKs alone raise the window only where much is reordered.
-            _ if newly == 0 && !(self.rack.is_reordering_high() && news.sacked > 0) => {}
-            State::Loss => self.control.grow(delivered, &clock),
-            _ if self.may_grow() => self.control.grow(delivered, &clock),
+            _ if newly == 0 && !(self.rack.is_reordering_high() && result.newly_sacked > 0) => {}
+            State::Loss => tcp.control.cong_avoid(delivered, &sample),
+            _ if tcp.control.may_grow(&tcp.usage) => tcp.control.cong_avoid(delivered, &sample),
             _ => {}
         }
     }
 
-    /// PRR.
-    pub(super) fn shrink(&mut self, delivered: u32, newly_lost: u32, advances: bool) {
-        if delivered > 0 {
-            let pipe = self.inflight();
-            let sndcnt = self.prr.on_ack(delivered, pipe, self.control.ssthresh(), advances && newly_lost == 0);
-            self.control.set_window(pipe + sndcnt);
-        }
-    }
-
-    /// Linux `tcp_enter_loss`: what left longer than an RTT ago is lost, and one segment more than is in flight may be.
-    pub(super) fn on_timeout_linux(&mut self, now: Time) {
-        if self.una == self.nxt {
-            self.deadline = Time::NEVER;
+    /// Linux `tcp_enter_loss`: segments sent longer than an RTT ago are lost, and one more segment than is in flight may be sent.
+    pub(super) fn enter_loss(&mut self, tcp: &mut TcpSock, now: Time) {
+        if tcp.snd_una == tcp.snd_nxt {
+            tcp.timer.deadline = Time::NEVER;
             return;
         }
-        let new_recovery = matches!(self.state, State::Open | State::Cwr);
-        let (judge, path) = (self.rack.judge_of_timeout(now), &mut self.path);
-        self.board.lose_by_timeout((self.una, self.nxt), &judge, &self.sent, |seq| modelled::lost(path, seq));
-        let before = self.control.window();
+        let new_recovery = matches!(tcp.state, State::Open | State::Cwr);
+        let (judge, rate_based) = (Rack::judge_of_timeout(now, tcp.last_rtt()), &mut tcp.rate_based);
+        tcp.board
+            .lose_by_timeout((tcp.snd_una, tcp.snd_nxt), &judge, &tcp.sent, |seq| rate_based::lost(rate_based, seq));
+        let before = tcp.control.window();
         // The threshold falls once for what was outstanding (RFC 5681 §3.1).
-        let again = self.state == State::Loss && self.retries == 0;
-        if self.state == State::Open || self.una >= self.recover || again {
-            let prior = self.prior();
-            self.tell_model_of_reduction(now, false);
-            self.control.reduce(u32::MAX, false);
-            self.doubt.prior = Some(prior);
-            self.begin_doubt();
+        let again = tcp.state == State::Loss && self.icsk_retransmits == 0;
+        if tcp.state == State::Open || tcp.snd_una >= tcp.high_seq || again {
+            let prior = tcp.prior();
+            tcp.flow_event(now, FlowEvent::Reduction { ece: false });
+            tcp.control.reduce(u32::MAX, false);
+            self.undo.prior = Some(prior);
+            self.init_undo(tcp);
         }
-        self.control.timeout();
-        self.control.set_window(self.inflight() + 1);
+        tcp.control.on_loss_timeout();
+        tcp.control.set_window(tcp.inflight() + 1);
         // RFC 5682 §3.1 step 1, and §3.2 of repeated timeouts.
-        self.frto = new_recovery || self.retries > 0;
-        self.retries = self.retries.saturating_add(1);
-        self.state = State::Loss;
-        self.tell_model_of_timeout(now, before);
-        self.clean = false;
-        self.recover = self.nxt;
+        self.frto = new_recovery || self.icsk_retransmits > 0;
+        self.icsk_retransmits = self.icsk_retransmits.saturating_add(1);
+        tcp.state = State::Loss;
+        tcp.loss_event(now, before);
+        tcp.clean = false;
+        tcp.high_seq = tcp.snd_nxt;
         self.tlp.end_seq = None;
-        self.cwr_due = self.ecn;
-        self.rexmit = Rexmit::First;
-        self.back_off();
-        self.arm(Timer::Rto, now, now + self.rto.timeout());
+        tcp.ecn.announce_reduction();
+        tcp.rexmit = Rexmit::First;
+        tcp.back_off();
+        tcp.timer.arm(Timer::Rto, now, now + tcp.rto.timeout());
     }
 
-    /// The next segment, whatever the pace.
-    pub(super) fn poll_linux(&mut self, now: Time) -> Option<Transmit> {
-        if matches!(self.state, State::Recovery | State::Loss)
-            && let Some(seq) = self.next_repair()
+    /// The next segment to send, retransmissions first.
+    pub(super) fn next_segment(&mut self, tcp: &mut TcpSock, now: Time) -> Option<Transmit> {
+        if matches!(tcp.state, State::Recovery | State::Loss)
+            && let Some(seq) = tcp.next_retransmit()
         {
-            return Some(self.send_again(now, seq, false));
+            return Some(self.retransmit(tcp, now, seq));
         }
-        if self.has_fresh() { self.send_fresh(now) } else { None }
+        if tcp.has_new_data() { tcp.send_new_data(now) } else { None }
     }
 
     /// Linux `tcp_xmit_recovery`: the ACK that asked F-RTO for new data was its chance to leave.
-    fn end_frto_unsent(&mut self) {
-        if self.rexmit == Rexmit::New {
-            self.frto &= self.nxt > self.recover;
+    fn end_frto_unsent(&mut self, tcp: &mut TcpSock) {
+        if tcp.rexmit == Rexmit::New {
+            self.frto &= tcp.snd_nxt > tcp.high_seq;
         }
     }
 
-    /// The same, where there is no new data: what is lost is repaired, unless some had left.
-    pub(super) fn settle_new(&mut self) {
-        if self.rexmit == Rexmit::New && !self.has_fresh() {
-            self.end_frto_unsent();
-            self.rexmit = if self.frto { Rexmit::None } else { Rexmit::Lost };
+    /// Without new data for F-RTO to send, lost segments are retransmitted, unless new data had been sent already.
+    pub(super) fn settle_new(&mut self, tcp: &mut TcpSock) {
+        if tcp.rexmit == Rexmit::New && !tcp.has_new_data() {
+            self.end_frto_unsent(tcp);
+            tcp.rexmit = if self.frto { Rexmit::None } else { Rexmit::Lost };
         }
     }
 
-    /// Whether there is anything that pace or host could hold back: only then do they let the sender go on later.
-    pub(super) fn has_more(&self) -> bool {
-        !self.linux || self.nxt < self.stream.end || matches!(self.rexmit, Rexmit::First | Rexmit::Lost)
-    }
-
-    /// Linux `tcp_tsq_write`: pace or host let a sender go on, and it repairs what is lost, whatever the last ACK said of that.
-    pub(super) fn go_on(&mut self) {
-        self.end_frto_unsent();
-        if matches!(self.rexmit, Rexmit::None | Rexmit::New) {
-            self.rexmit = Rexmit::Lost;
+    /// Linux `tcp_tsq_write`: pacing or the host lets the sender continue, and it retransmits lost segments whatever the last ACK
+    /// allowed.
+    pub(super) fn tsq_write(&mut self, tcp: &mut TcpSock) {
+        self.end_frto_unsent(tcp);
+        if matches!(tcp.rexmit, Rexmit::None | Rexmit::New) {
+            tcp.rexmit = Rexmit::Lost;
         }
     }
 
-    /// What is to be sent again next, while losses are repaired.
-    pub(super) fn next_repair(&mut self) -> Option<u32> {
-        match self.rexmit {
-            Rexmit::First => Some(self.una),
-            // Linux: and no more of them on their way than are lost.
-            Rexmit::Lost if self.board.retx < self.board.lost => self.board.next_lost(self.una),
-            _ => None,
+    /// Retransmits a segment.
+    fn retransmit(&mut self, tcp: &mut TcpSock, now: Time, seq: u32) -> Transmit {
+        let mut at = now;
+        if tcp.rexmit == Rexmit::First {
+            tcp.rexmit = Rexmit::Lost;
+            at = tcp.turn(now);
+        }
+        let segment = tcp.send_again(now, seq, false);
+        tcp.sent.on_send(seq..seq + 1, tcp.snd_una, at);
+        self.undo.on_retransmit(micros(at));
+        if tcp.rate_based.is_none() {
+            tcp.arm_departed(now, seq, true);
+        }
+        segment
+    }
+
+    /// A timer of Linux's expires.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn on_timer(&mut self, tcp: &mut TcpSock, now: Time) {
+        match tcp.timer.kind {
+            Timer::Rto => {
+                tcp.timeouts += 1;
+                self.enter_loss(tcp, now);
+            }
+            Timer::Probe if self.tlp.end_seq.is_some() || tcp.snd_una == tcp.snd_nxt => tcp.rearm_rto(now),
+            Timer::Probe => {
+                tcp.due = Due::Probe;
+                tcp.clean = false;
+                // Whatever leaves now, the next timeout is an RTO from now.
+                tcp.start_rto(now, now);
+            }
+            Timer::Reorder => self.rack_reo_timeout(tcp, now),
         }
     }
 
-    /// The smallest RTT so far.
-    pub(super) fn min_rtt(&self) -> Span {
-        Span::from_micros(u64::from(self.min_rtt_us))
+    /// Linux `tcp_rack_reo_timeout`.
+    fn rack_reo_timeout(&mut self, tcp: &mut TcpSock, now: Time) {
+        if tcp.snd_una < tcp.snd_nxt {
+            let found = self.rack_detect_loss(tcp, now);
+            if found.lost > 0 {
+                if tcp.state != State::Recovery {
+                    self.enter_recovery(tcp, now, false);
+                    if tcp.rate_based.is_none() {
+                        tcp.cwnd_reduction(1, found.lost, false);
+                    }
+                }
+                tcp.rexmit = Rexmit::Lost;
+            }
+        }
+        tcp.clean = false;
+        tcp.bursts.end();
+        tcp.rearm_rto(now);
     }
 
-    /// A segment is repeated that is lost.
-    pub(super) fn note_retransmission(&mut self, at: Time) {
-        self.doubt.on_retransmit(micros(at));
+    /// RFC 8985 §7.3: new data if there is any, whatever the window; else the last segment again. Linux has its pace forbid the former.
+    pub(super) fn send_loss_probe(&mut self, tcp: &mut TcpSock, now: Time) -> Option<Transmit> {
+        tcp.due = Due::Nothing;
+        let probe = if tcp.has_new_data() {
+            if tcp.pace_holds(now) {
+                tcp.start_rto(now, tcp.sent.at(tcp.snd_una));
+                return None;
+            }
+            if !tcp.board.is_clean() {
+                tcp.board.reserve(tcp.snd_una, tcp.snd_nxt + 1);
+            }
+            self.tlp.is_retrans = false;
+            tcp.prr.on_send(1);
+            tcp.bursts.end();
+            tcp.send_new(now)
+        } else {
+            let last = tcp.snd_nxt - 1;
+            tcp.board.reserve(tcp.snd_una, tcp.snd_nxt);
+            if tcp.board.is_marked(last) {
+                return None;
+            }
+            tcp.board.on_probe(last);
+            tcp.sent.on_send(last..tcp.snd_nxt, tcp.snd_una, tcp.turn(now));
+            tcp.total_retrans += 1;
+            tcp.lsndtime = now;
+            self.tlp.is_retrans = true;
+            let payload = tcp.stream.payload(last);
+            let push = tcp.stream.is_last(last, payload);
+            Transmit { seq: last, payload, retransmit: true, syn: false, ect: tcp.ecn.covers_all(), cwr: false, push }
+        };
+        self.tlp.end_seq = Some(tcp.snd_nxt);
+        tcp.on_unpaced_send(now, &probe);
+        tcp.start_rto(now, now);
+        Some(probe)
     }
 }

@@ -2,39 +2,75 @@
 //!
 //! Facts: `tcp_rearm_rto`, `tcp_schedule_loss_probe`, `tcp_send_loss_probe`, `tcp_rack_reo_timeout` of Linux 7.3.
 
-use super::{Rexmit, Sender, State};
-use crate::tcp::Transmit;
+use super::State;
+use super::tcp_sock::TcpSock;
 use crate::tcp::tlp::{self, TIMEOUT_MIN};
+use crate::tcp::{Config, Recovery};
 use crate::units::{Span, Time};
+use crate::wheel::Wheel;
 
-/// What happens when the timer expires.
+/// The reason for which the timer runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Timer {
-    /// RFC 6298.
+    /// The retransmission timeout (RFC 6298).
     Rto,
-    /// RFC 8985 §7.2.
+    /// The loss probe (RFC 8985 §7.2).
     Probe,
-    /// RFC 8985 §6.2 step 5: what came too late by the end of the window of tolerance is lost.
+    /// RFC 8985 §6.2 step 5: a segment that has not come by the end of the window of tolerance is lost.
     Reorder,
 }
 
-impl Sender {
-    /// The timer is set for this time.
-    #[inline(always)]
-    pub(super) fn arm(&mut self, timer: Timer, now: Time, at: Time) {
-        (self.timer, self.deadline, self.armed) = (timer, at, now);
+/// The timer. Without RACK it is RFC 6298's alone, and exact; as in today's Linux it may be any [`Timer`], and expires by ticks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct XmitTimer {
+    /// When it expires; [`Time::NEVER`] if it does not run.
+    pub deadline: Time,
+    /// When it was set; [`Time::NEVER`] if `deadline` is a tick of the wheel already.
+    armed: Time,
+    pub kind: Timer,
+    /// Linux's ticks.
+    wheel: Option<Wheel>,
+}
+
+impl XmitTimer {
+    pub fn new(config: &Config) -> XmitTimer {
+        let wheel = (config.recovery == Recovery::Rack).then(|| Wheel::new(config.hz));
+        XmitTimer { deadline: Time::NEVER, armed: Time::NEVER, kind: Timer::Rto, wheel }
     }
 
-    /// Whether the timer that is due has its tick yet to come, as today's Linux: then that is waited for.
-    pub(super) fn is_between_ticks(&mut self, now: Time) -> bool {
-        if !self.linux || self.armed == Time::NEVER {
-            return false;
-        }
-        self.deadline = self.wheel.expiry(self.armed, self.deadline);
+    /// Whether it is Linux's.
+    #[inline(always)]
+    pub fn is_linux(&self) -> bool {
+        self.wheel.is_some()
+    }
+
+    /// Linux's ticks.
+    pub fn wheel(&self) -> Option<Wheel> {
+        self.wheel
+    }
+
+    /// Sets the timer for `at`.
+    #[inline(always)]
+    pub fn arm(&mut self, kind: Timer, now: Time, at: Time) {
+        (self.kind, self.deadline, self.armed) = (kind, at, now);
+    }
+
+    /// Sets another time for the timer that runs.
+    #[inline(always)]
+    pub fn rearm(&mut self, now: Time, at: Time) {
+        (self.deadline, self.armed) = (at, now);
+    }
+
+    /// Whether the timer that is due has its tick yet to come; then `deadline` is that.
+    pub fn is_between_ticks(&mut self, now: Time) -> bool {
+        let Some(wheel) = self.wheel.filter(|_| self.armed != Time::NEVER) else { return false };
+        self.deadline = wheel.expiry(self.armed, self.deadline);
         self.armed = Time::NEVER;
         now < self.deadline
     }
+}
 
+impl TcpSock {
     /// PTO from now, as an ACK sets it: the RTO is an RTO from now as well.
     #[inline(always)]
     pub(super) fn probe_after_ack(&self, now: Time) -> Time {
@@ -44,25 +80,25 @@ impl Sender {
     /// PTO from now, as a transmission sets it: the RTO counts from that of the first segment outstanding.
     #[inline(always)]
     pub(super) fn probe_after_send(&self, now: Time) -> Time {
-        let (pto, rto) = (now + self.pto(), self.sent.at(self.una) + self.rto.timeout());
+        let (pto, rto) = (now + self.pto(), self.sent.at(self.snd_una) + self.rto.timeout());
         if rto > now && rto < pto { rto } else { pto }
     }
 
     #[inline(always)]
     fn pto(&self) -> Span {
-        tlp::pto(self.rto.srtt(), self.nxt - self.una, self.rto.min())
+        tlp::pto(self.rto.srtt(), self.snd_nxt - self.snd_una, self.rto.min())
     }
 
     /// Whether the end of the flight is probed (Linux: in Open and CWR).
     fn is_probed(&self) -> bool {
-        self.state == State::Cwr || self.is_calm()
+        self.state == State::Cwr || self.is_ca_open()
     }
 
     /// An ACK asks for the timer anew (Linux `tcp_set_xmit_timer`).
     #[inline]
-    pub(super) fn set_timer(&mut self, now: Time) {
-        if self.una < self.nxt && self.is_probed() {
-            self.arm(Timer::Probe, now, self.probe_after_ack(now) + self.pace_delay(now));
+    pub(super) fn set_xmit_timer(&mut self, now: Time) {
+        if self.snd_una < self.snd_nxt && self.is_probed() {
+            self.timer.arm(Timer::Probe, now, self.probe_after_ack(now) + self.pacing_delay(now));
         } else {
             self.rearm_rto(now);
         }
@@ -71,138 +107,73 @@ impl Sender {
     /// Linux `tcp_rearm_rto`: an RTO from now; after another timer had its turn, from the first segment's transmission.
     #[inline]
     pub(super) fn rearm_rto(&mut self, now: Time) {
-        let from = if self.timer == Timer::Rto { now } else { self.sent.at(self.una) };
+        let from = if self.timer.kind == Timer::Rto { now } else { self.sent.at(self.snd_una) };
         self.start_rto(now, from);
     }
 
     /// The RTO runs from `from` on, as much longer as nothing may leave; not before now, though.
     #[inline]
     pub(super) fn start_rto(&mut self, now: Time, from: Time) {
-        let at = (from + self.rto.timeout()).max(now + Span::from_micros(1)) + self.pace_delay(now);
-        self.arm(Timer::Rto, now, if self.una == self.nxt { Time::NEVER } else { at });
+        let at = (from + self.rto.timeout()).max(now + Span::from_micros(1)) + self.pacing_delay(now);
+        self.timer.arm(Timer::Rto, now, if self.snd_una == self.snd_nxt { Time::NEVER } else { at });
     }
 
     /// The RTO doubles: in Linux one of whole ticks.
     pub(super) fn back_off(&mut self) {
-        if self.linux {
-            self.rto.round_up(self.wheel);
+        if let Some(wheel) = self.timer.wheel() {
+            self.rto.round_up(wheel);
         }
         self.rto.back_off();
     }
 
-    /// RACK waits for what is behind.
-    pub(super) fn wait_for_reordering(&mut self, now: Time, wait: Span) {
-        self.arm(Timer::Reorder, now, now + wait + TIMEOUT_MIN);
+    /// RACK waits for segments that may only be reordered.
+    pub(super) fn arm_reo_timer(&mut self, now: Time, wait: Span) {
+        self.timer.arm(Timer::Reorder, now, now + wait + TIMEOUT_MIN);
     }
 
-    /// A segment has left; repeated or new.
+    /// A segment has been sent, for the first time or again.
     pub(super) fn arm_departed(&mut self, now: Time, seq: u32, retransmit: bool) {
-        let first = seq == self.una;
+        let first = seq == self.snd_una;
         if !retransmit {
-            if self.linux {
+            if self.timer.is_linux() {
                 self.arm_after_send(now, first);
             }
             return;
         }
         // RFC 6675 §6 allows it, Linux does it: the timer starts again with the retransmission of the first hole, behind all that
         // is repeated with it (`tcp_xmit_retransmit_queue`). What is repeated behind a first one that left now left with it.
-        let with_first = first || (self.linux && self.sent.at(self.una) == now);
-        if with_first && self.timer != Timer::Reorder {
+        let with_first = first || (self.timer.is_linux() && self.sent.at(self.snd_una) == now);
+        if with_first && self.timer.kind != Timer::Reorder {
             self.start_rto(now, now);
+        }
+    }
+
+    /// New segments have left on the clean path: in Linux the timer of the loss probe starts.
+    #[inline(always)]
+    pub(super) fn arm_clean_send(&mut self, now: Time) {
+        if self.timer.is_linux() {
+            self.timer.arm(Timer::Probe, now, self.probe_after_send(now));
         }
     }
 
     /// New segments have left, off the clean path; `first`: nothing else was outstanding.
     pub(super) fn arm_after_send(&mut self, now: Time, first: bool) {
         if self.is_probed() {
-            self.arm(Timer::Probe, now, self.probe_after_send(now) + self.pace_delay(now));
+            self.timer.arm(Timer::Probe, now, self.probe_after_send(now) + self.pacing_delay(now));
         } else if first {
             self.start_rto(now, now);
-        } else if self.timer == Timer::Probe {
+        } else if self.timer.kind == Timer::Probe {
             self.rearm_rto(now);
         }
-    }
-
-    /// A timer of Linux's expires.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn on_timer_linux(&mut self, now: Time) {
-        match self.timer {
-            Timer::Rto => {
-                self.timeouts += 1;
-                self.on_timeout_linux(now);
-            }
-            Timer::Probe if self.tlp.end_seq.is_some() || self.una == self.nxt => self.rearm_rto(now),
-            Timer::Probe => {
-                self.probe_due = true;
-                self.clean = false;
-                // Whatever leaves now, the next timeout is an RTO from now.
-                self.start_rto(now, now);
-            }
-            Timer::Reorder => self.on_reorder(now),
-        }
-    }
-
-    /// Linux `tcp_rack_reo_timeout`.
-    fn on_reorder(&mut self, now: Time) {
-        if self.una < self.nxt {
-            let found = self.detect(now);
-            if found.lost > 0 {
-                if self.state != State::Recovery {
-                    self.enter_recovery(now, false);
-                    if self.path.is_none() {
-                        self.shrink(1, found.lost, false);
-                    }
-                }
-                self.rexmit = Rexmit::Lost;
-            }
-        }
-        self.clean = false;
-        self.bursts.end();
-        self.rearm_rto(now);
-    }
-
-    /// RFC 8985 §7.3: new data if there is any, whatever the window; else the last segment again. Linux has its pace forbid the former.
-    pub(super) fn send_probe(&mut self, now: Time) -> Option<Transmit> {
-        self.probe_due = false;
-        let probe = if self.has_fresh() {
-            if self.pace_holds(now) {
-                self.start_rto(now, self.sent.at(self.una));
-                return None;
-            }
-            if !self.board.is_clean() {
-                self.board.reserve(self.una, self.nxt + 1);
-            }
-            self.tlp.is_retrans = false;
-            self.prr.on_send(1);
-            self.bursts.end();
-            self.send_new(now)
-        } else {
-            let last = self.nxt - 1;
-            self.board.reserve(self.una, self.nxt);
-            if self.board.is_marked(last) {
-                return None;
-            }
-            self.board.on_probe(last);
-            self.sent.on_send(last..self.nxt, self.una, self.turn(now));
-            self.retransmits += 1;
-            self.sent_at = now;
-            self.tlp.is_retrans = true;
-            let payload = self.stream.payload(last);
-            let push = self.stream.is_last(last, payload);
-            Transmit { seq: last, payload, retransmit: true, syn: false, ect: self.ecn_always, cwr: false, push }
-        };
-        self.tlp.end_seq = Some(self.nxt);
-        self.note_unasked(now, &probe);
-        self.start_rto(now, now);
-        Some(probe)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::sender::Sender;
     use crate::tcp::sender::micros;
+    use crate::tcp::sender::tcp_sock::Due;
     use crate::tcp::{Ack, Block, Cc, Config};
     use alloc::vec::Vec;
 
@@ -229,10 +200,14 @@ mod tests {
         for (cc, delay) in [(Cc::Bbr, 8), (Cc::Cubic, 0)] {
             let (now, mut sender) = (Time::ZERO, started(cc));
             let delay = Span::from_millis(delay);
-            assert_eq!(sender.pace_delay(now), delay, "{cc:?}");
-            assert_eq!((sender.timer, sender.deadline), (Timer::Probe, sender.probe_after_send(now) + delay), "{cc:?}");
-            sender.rearm_rto(now);
-            assert_eq!(sender.deadline, now + sender.rto.timeout() + delay, "{cc:?}");
+            assert_eq!(sender.tcp.pacing_delay(now), delay, "{cc:?}");
+            assert_eq!(
+                (sender.tcp.timer.kind, sender.tcp.timer.deadline),
+                (Timer::Probe, sender.tcp.probe_after_send(now) + delay),
+                "{cc:?}"
+            );
+            sender.tcp.rearm_rto(now);
+            assert_eq!(sender.tcp.timer.deadline, now + sender.tcp.rto.timeout() + delay, "{cc:?}");
         }
     }
 
@@ -242,16 +217,16 @@ mod tests {
     fn what_a_timeout_repeats_waits_for_no_pace() {
         for (cc, late) in [(Cc::Bbr, true), (Cc::Cubic, false)] {
             let mut sender = started(cc);
-            let turn = sender.turn(ms(5));
+            let turn = sender.tcp.turn(ms(5));
             assert_eq!(turn > ms(5), late);
-            sender.on_timeout_linux(ms(5));
+            sender.on_rto(ms(5));
             let again = sender.poll_transmit(ms(5)).expect("one segment");
             assert_eq!((again.seq, again.retransmit), (0, true));
-            assert_eq!((sender.stamped_at(ms(5), &again), sender.sent.at(0)), (turn, turn));
-            assert_eq!(sender.turn(ms(5)) > turn, late);
-            // The first repetition in doubt is that: what was stamped before is older.
+            assert_eq!((sender.stamped_at(ms(5), &again), sender.tcp.sent.at(0)), (turn, turn));
+            assert_eq!(sender.tcp.turn(ms(5)) > turn, late);
+            // The first repetition in undo is that: what was stamped before is older.
             let echoes = [micros(turn) - 1, micros(turn)];
-            assert_eq!(echoes.map(|echo| sender.doubt.is_delayed(Some(echo))), [true, false]);
+            assert_eq!(echoes.map(|echo| sender.linux().packet_delayed(echo)), [true, false]);
         }
     }
 
@@ -261,15 +236,15 @@ mod tests {
         for (cc, late) in [(Cc::Bbr, true), (Cc::Cubic, false)] {
             let mut sender = started(cc);
             sender.stop();
-            (sender.probe_due, sender.clean) = (true, false);
-            let turn = sender.turn(ms(5));
+            (sender.tcp.due, sender.tcp.clean) = (Due::Probe, false);
+            let turn = sender.tcp.turn(ms(5));
             let probe = sender.poll_transmit(ms(5)).expect("the last segment");
             assert_eq!((probe.seq, probe.retransmit, turn > ms(5)), (9, true, late));
-            assert_eq!((sender.stamped_at(ms(5), &probe), sender.sent.at(9)), (turn, turn));
-            assert_eq!(sender.turn(ms(5)) > turn, late);
+            assert_eq!((sender.stamped_at(ms(5), &probe), sender.tcp.sent.at(9)), (turn, turn));
+            assert_eq!(sender.tcp.turn(ms(5)) > turn, late);
             assert_eq!(
-                (sender.timer, sender.deadline),
-                (Timer::Rto, ms(5) + sender.rto.timeout() + sender.pace_delay(ms(5)))
+                (sender.tcp.timer.kind, sender.tcp.timer.deadline),
+                (Timer::Rto, ms(5) + sender.tcp.rto.timeout() + sender.tcp.pacing_delay(ms(5)))
             );
         }
     }
@@ -281,14 +256,18 @@ mod tests {
         for (cc, delay) in [(Cc::Bbr, 4), (Cc::Reno, 0)] {
             let mut sender = started_with(cc, Span::from_millis(200));
             sender.stop();
-            assert_eq!(sender.timer, Timer::Probe);
+            assert_eq!(sender.tcp.timer.kind, Timer::Probe);
             let now = ms(200);
             sender.on_ack(now, &Ack { window: 1000, ..Ack::default() }, &[Block { start: 2, end: 10 }]);
-            assert_eq!((sender.state, sender.timer), (State::Recovery, Timer::Probe), "SACKs alone start no timer");
+            assert_eq!(
+                (sender.tcp.state, sender.tcp.timer.kind),
+                (State::Recovery, Timer::Probe),
+                "SACKs alone start no timer"
+            );
             let again: Vec<_> = core::iter::from_fn(|| sender.poll_transmit(now)).map(|tx| tx.seq).collect();
             assert_eq!(again, [0, 1], "{cc:?}");
-            let at = now + sender.rto.timeout() + Span::from_millis(delay);
-            assert_eq!((sender.timer, sender.deadline), (Timer::Rto, at), "{cc:?}");
+            let at = now + sender.tcp.rto.timeout() + Span::from_millis(delay);
+            assert_eq!((sender.tcp.timer.kind, sender.tcp.timer.deadline), (Timer::Rto, at), "{cc:?}");
         }
     }
 
@@ -296,10 +275,10 @@ mod tests {
     #[test]
     fn the_end_of_rack_s_tolerance_is_not_put_off_by_a_repetition() {
         let mut sender = started(Cc::Reno);
-        sender.wait_for_reordering(ms(300), Span::from_millis(20));
-        let due = sender.deadline;
-        sender.arm_departed(ms(301), 0, true);
-        assert_eq!((sender.timer, sender.deadline), (Timer::Reorder, due));
+        sender.tcp.arm_reo_timer(ms(300), Span::from_millis(20));
+        let due = sender.tcp.timer.deadline;
+        sender.tcp.arm_departed(ms(301), 0, true);
+        assert_eq!((sender.tcp.timer.kind, sender.tcp.timer.deadline), (Timer::Reorder, due));
     }
 
     /// Linux `tcp_send_loss_probe`: new data waits for its turn as a probe too, and then there is none, but the timeout.
@@ -307,9 +286,13 @@ mod tests {
     fn a_probe_of_new_data_may_not_leave_before_its_turn() {
         for (at, sent) in [(5, None), (11, Some(10))] {
             let mut sender = started(Cc::Bbr);
-            sender.probe_due = true;
+            sender.tcp.due = Due::Probe;
             assert_eq!(sender.poll_transmit(ms(at)).map(|tx| tx.seq), sent, "{at} ms");
-            assert_eq!((sender.tlp.end_seq, sender.timer), (sent.map(|seq| seq + 1), Timer::Rto), "{at} ms");
+            assert_eq!(
+                (sender.linux().probe().map(|seq| seq + 1), sender.tcp.timer.kind),
+                (sent.map(|seq| seq + 1), Timer::Rto),
+                "{at} ms"
+            );
         }
     }
 }

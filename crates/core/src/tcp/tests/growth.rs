@@ -24,9 +24,9 @@ fn mean_window(cc: Cc, windows: Windows, period: u64, guess: u64, cycles: u64) -
             start = Some((now, sender.acked()));
         }
         if sent >= (5 + cycles) * period {
-            let (began, una) = start.unwrap();
+            let (began, snd_una) = start.unwrap();
             assert_eq!(sender.timeouts(), 0);
-            return f64::from(sender.acked() - una) * 0.1 / now.since(began).as_secs_f64();
+            return f64::from(sender.acked() - snd_una) * 0.1 / now.since(began).as_secs_f64();
         }
         let (at, seq) = flying.pop_front().unwrap();
         now = at + rtt;

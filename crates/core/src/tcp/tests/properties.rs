@@ -130,11 +130,11 @@ impl Model {
     }
 }
 
-fn check_sender(path: &Path, una: u32, sent_before: usize) -> Result<(), TestCaseError> {
+fn check_sender(path: &Path, snd_una: u32, sent_before: usize) -> Result<(), TestCaseError> {
     let (kept, counted) = path.sender.counts();
     prop_assert_eq!(kept, counted);
     prop_assert_eq!(path.sender.stale_marks(), 0);
-    prop_assert!(path.sender.acked() >= una);
+    prop_assert!(path.sender.acked() >= snd_una);
     prop_assert!(path.sender.cwnd() >= 1);
     for (_, tx) in &path.sent[sent_before..] {
         prop_assert!(tx.syn || !path.sender.is_sacked(tx.seq), "sends what has arrived");
@@ -171,7 +171,7 @@ fn play(case: &Case) -> Result<(), TestCaseError> {
             }
             _ => None,
         };
-        let (una, sent_before) = (path.sender.acked(), path.sent.len());
+        let (snd_una, sent_before) = (path.sender.acked(), path.sent.len());
         if !path.step(Time::NEVER) && waiting.is_empty() {
             break;
         }
@@ -179,7 +179,7 @@ fn play(case: &Case) -> Result<(), TestCaseError> {
             model.arrive(seq);
             model.check(&mut path.receiver, seq)?;
         }
-        check_sender(&path, una, sent_before)?;
+        check_sender(&path, snd_una, sent_before)?;
     }
     prop_assert!(path.sender.all_acked());
     prop_assert_eq!(path.sender.acked(), end);

@@ -202,9 +202,9 @@ fn the_window_of_tolerance_is_a_quarter_of_the_smallest_rtt_times_the_rounds_wit
     rack.note_dsack(20, 30);
     rack.note_dsack(30, 40);
     assert_eq!(rack.reo_wnd(true, 9, ms(100), ms(120)), ms(120), "no more than SRTT");
-    (0..15).for_each(|_| rack.note_recovery());
+    (0..15).for_each(|_| rack.on_recovery());
     assert_eq!(rack.reo_wnd(true, 9, ms(100), ms(200)), ms(125));
-    rack.note_recovery();
+    rack.on_recovery();
     assert_eq!(rack.reo_wnd(true, 9, ms(100), ms(200)), ms(25), "sixteen recoveries later as at first");
 }
 

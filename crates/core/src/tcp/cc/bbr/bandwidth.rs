@@ -1,8 +1,8 @@
-//! What the samples say: the bandwidth, the rate of a policer, and how much ACKs come in bunches.
+//! The model's estimates from rate samples: the bandwidth, the rate of a policer, and the aggregation of ACKs.
 
 use super::{BITS, BW_RTTS, Bbr, Mode, UNIT};
 use crate::tcp::cc::flow::{BW_UNIT, Flow};
-use crate::tcp::rate::Sample;
+use crate::tcp::rate::RateSample;
 
 /// `bbr_lt_intvl_min_rtts`: the least round trips of an interval; four times that many are too many.
 const LT_INTVL_MIN_RTTS: u32 = 4;
@@ -12,7 +12,7 @@ const LT_LOSS_THRESH: u64 = 50;
 const LT_BW_RATIO: u64 = UNIT / 8;
 /// `bbr_lt_bw_diff`: … or within 4 kbit/s.
 const LT_BW_DIFF: u64 = 4000 / 8;
-/// `bbr_lt_bw_max_rtts`: for so many round trips the policer's rate is believed.
+/// `bbr_lt_bw_max_rtts`: the round trips for which a policer's rate is believed.
 const LT_BW_MAX_RTTS: u32 = 48;
 /// `bbr_extra_acked_win_rtts`: the maximum is of this many to twice as many round trips.
 const EXTRA_ACKED_WIN_RTTS: u32 = 5;
@@ -22,7 +22,7 @@ const ACK_EPOCH_ACKED_RESET_THRESH: u32 = 1 << 20;
 const EXTRA_ACKED_MAX: u64 = 100_000;
 
 /// "Long-term" sampling: two intervals in a row that are lossy and equally fast mean a token bucket.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Default, Debug, PartialEq)]
 pub(super) struct LongTerm {
     is_sampling: bool,
     use_bw: bool,
@@ -35,15 +35,7 @@ pub(super) struct LongTerm {
 
 impl LongTerm {
     pub fn new(flow: &Flow) -> LongTerm {
-        let mut long_term = LongTerm {
-            is_sampling: false,
-            use_bw: false,
-            rtt_cnt: 0,
-            bw: 0,
-            last_delivered: 0,
-            last_stamp: 0,
-            last_lost: 0,
-        };
+        let mut long_term = LongTerm::default();
         long_term.begin(flow);
         long_term
     }
@@ -81,7 +73,7 @@ impl LongTerm {
 }
 
 /// How much more than expected was acknowledged in a short time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Default, Debug, PartialEq)]
 pub(super) struct Aggregation {
     epoch_mstamp: u64,
     epoch_acked: u32,
@@ -92,7 +84,7 @@ pub(super) struct Aggregation {
 
 impl Aggregation {
     pub fn new(flow: &Flow) -> Aggregation {
-        Aggregation { epoch_mstamp: flow.now, epoch_acked: 0, extra_acked: [0; 2], win_rtts: 0, win_idx: 0 }
+        Aggregation { epoch_mstamp: flow.now, ..Aggregation::default() }
     }
 
     /// A new epoch.
@@ -108,29 +100,29 @@ impl Aggregation {
 
 impl Bbr {
     /// `bbr_update_bw`: rounds, the policer's rate, and the bandwidth's maximum.
-    pub(super) fn update_bw(&mut self, flow: &mut Flow, sample: &Sample) {
-        self.round_start = false;
+    pub(super) fn update_bw(&mut self, flow: &mut Flow, sample: &RateSample) {
+        self.rounds.is_start = false;
         let (Some(delivered), Some(interval)) = (sample.delivered, sample.interval) else { return };
-        if sample.prior_delivered >= self.next_rtt_delivered {
-            self.next_rtt_delivered = flow.delivered;
-            self.rtt_cnt += 1;
-            self.round_start = true;
-            self.packet_conservation = false;
+        if sample.prior_delivered >= self.rounds.next_delivered {
+            self.rounds.next_delivered = flow.delivered;
+            self.rounds.cnt += 1;
+            self.rounds.is_start = true;
+            self.restoration.packet_conservation = false;
         }
         self.sample_long_term(flow, sample);
         let bw = u64::from(delivered) * BW_UNIT / interval;
         // What the application limited is believed only where it shows more than was known.
         if !sample.app_limited || bw >= self.bw.get() {
-            self.bw.update(BW_RTTS, self.rtt_cnt, bw);
+            self.bw.update(BW_RTTS, self.rounds.cnt, bw);
         }
     }
 
     /// `bbr_lt_bw_sampling`.
     #[inline(always)]
-    pub(super) fn sample_long_term(&mut self, flow: &mut Flow, sample: &Sample) {
+    pub(super) fn sample_long_term(&mut self, flow: &mut Flow, sample: &RateSample) {
         let lt = &mut self.long_term;
         if lt.use_bw {
-            if self.mode == Mode::ProbeBw && self.round_start {
+            if matches!(self.mode, Mode::ProbeBw(_)) && self.rounds.is_start {
                 lt.rtt_cnt += 1;
                 if lt.rtt_cnt >= LT_BW_MAX_RTTS {
                     lt.reset(flow);
@@ -150,7 +142,7 @@ impl Bbr {
         if sample.app_limited {
             return lt.reset(flow);
         }
-        lt.rtt_cnt += u32::from(self.round_start);
+        lt.rtt_cnt += u32::from(self.rounds.is_start);
         if lt.rtt_cnt > 4 * LT_INTVL_MIN_RTTS {
             return lt.reset(flow);
         }
@@ -171,13 +163,13 @@ impl Bbr {
     }
 
     /// `bbr_update_ack_aggregation`.
-    pub(super) fn update_ack_aggregation(&mut self, flow: &Flow, sample: &Sample) {
+    pub(super) fn update_ack_aggregation(&mut self, flow: &Flow, sample: &RateSample) {
         if sample.acked_sacked == 0 || sample.delivered.is_none() || sample.interval.is_none() {
             return;
         }
         let bw = self.bandwidth();
         let aggregation = &mut self.aggregation;
-        if self.round_start {
+        if self.rounds.is_start {
             aggregation.win_rtts += 1;
             if aggregation.win_rtts >= EXTRA_ACKED_WIN_RTTS {
                 aggregation.win_rtts = 0;
@@ -201,7 +193,7 @@ impl Bbr {
 
     /// `bbr_ack_aggregation_cwnd`: what the window gets for it.
     pub(super) fn ack_aggregation_cwnd(&self) -> u32 {
-        if !self.full_bw_reached {
+        if !self.full_pipe.reached {
             return 0;
         }
         self.aggregation.extra_acked().min((self.bandwidth() * EXTRA_ACKED_MAX / BW_UNIT) as u32)

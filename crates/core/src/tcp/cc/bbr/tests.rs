@@ -1,7 +1,7 @@
 //! What Linux's BBR does, step by step, over a link with a queue.
 
 use super::*;
-use crate::tcp::cc::Model;
+use crate::tcp::cc::Algorithm;
 use crate::tcp::tests::{Fate, Path, at_ms};
 use crate::tcp::{Cc, Config};
 use crate::units::{Span, Time};
@@ -22,15 +22,21 @@ fn bulk(service: Span, rtt_ms: u64, seed: u64) -> Path {
 }
 
 fn bbr(path: &Path) -> &Bbr {
-    match path.sender.model() {
-        Some(Model::Bbr(bbr)) => bbr,
+    match path.sender.algorithm() {
+        Some(Algorithm::Bbr(bbr)) => bbr,
         other => panic!("{other:?}"),
     }
 }
 
+/// The phase of ProbeBw.
+fn cycle_idx(path: &Path) -> usize {
+    let Mode::ProbeBw(cycle) = bbr(path).mode else { panic!("{:?}", bbr(path).mode) };
+    usize::from(cycle.idx)
+}
+
 /// Runs until this mode; when that is.
-fn run_into(path: &mut Path, mode: Mode, ms: u64) -> Time {
-    while path.sender.model().is_none() || bbr(path).mode != mode {
+fn run_into(path: &mut Path, mode: Kind, ms: u64) -> Time {
+    while path.sender.algorithm().is_none() || bbr(path).mode.kind() != mode {
         assert!(path.step(at_ms(ms)), "never in {mode:?}");
     }
     path.now
@@ -39,11 +45,11 @@ fn run_into(path: &mut Path, mode: Mode, ms: u64) -> Time {
 #[test]
 fn startup_doubles_until_three_rounds_bring_less_than_a_quarter_more_and_drain_takes_the_queue_away() {
     let mut path = bulk(AT_10_MBIT, 40, 1);
-    run_into(&mut path, Mode::Drain, 3000);
-    assert_eq!((bbr(&path).full_bw_cnt, bbr(&path).full_bw_reached), (3, true));
+    run_into(&mut path, Kind::Drain, 3000);
+    assert_eq!((bbr(&path).full_pipe.cnt, bbr(&path).full_pipe.reached), (3, true));
     let link = BW_UNIT * 1000 / AT_10_MBIT.0;
     assert!(bbr(&path).bw.get().abs_diff(link) < link / 50);
-    run_into(&mut path, Mode::ProbeBw, 3000);
+    run_into(&mut path, Kind::ProbeBw, 3000);
     // 40 ms hold 33.3 segments and one is on the link; three bursts; and those that leave before the next is sent.
     assert!(path.sender.inflight() <= 34 + 3 * 2 + 6, "{}", path.sender.inflight());
     assert_eq!(bbr(&path).min_rtt, 41_200);
@@ -54,24 +60,24 @@ fn startup_doubles_until_three_rounds_bring_less_than_a_quarter_more_and_drain_t
 #[test]
 fn the_first_flight_is_limited_by_the_application() {
     let mut path = bulk(AT_10_MBIT, 40, 1);
-    while path.sender.model().is_none() || bbr(&path).rtt_cnt == 0 {
+    while path.sender.algorithm().is_none() || bbr(&path).rounds.cnt == 0 {
         assert!(path.step(at_ms(1000)));
     }
-    assert_eq!((bbr(&path).full_bw, bbr(&path).bw.get() > 0), (0, true), "what it shows counts all the same");
-    while bbr(&path).rtt_cnt == 1 {
+    assert_eq!((bbr(&path).full_pipe.bw, bbr(&path).bw.get() > 0), (0, true), "what it shows counts all the same");
+    while bbr(&path).rounds.cnt == 1 {
         assert!(path.step(at_ms(1000)));
     }
-    assert_eq!((bbr(&path).full_bw, bbr(&path).full_bw_cnt), (bbr(&path).bw.get(), 0));
+    assert_eq!((bbr(&path).full_pipe.bw, bbr(&path).full_pipe.cnt), (bbr(&path).bw.get(), 0));
 }
 
 #[test]
 fn the_gains_go_round_in_eight_phases_of_a_smallest_rtt_each() {
     let mut path = bulk(AT_10_MBIT, 40, 1);
-    run_into(&mut path, Mode::ProbeBw, 3000);
-    let (mut phases, mut last) = (Vec::new(), bbr(&path).cycle_idx);
+    run_into(&mut path, Kind::ProbeBw, 3000);
+    let (mut phases, mut last) = (Vec::new(), cycle_idx(&path));
     while path.step(at_ms(4000)) {
-        if bbr(&path).cycle_idx != last {
-            last = bbr(&path).cycle_idx;
+        if cycle_idx(&path) != last {
+            last = cycle_idx(&path);
             phases.push((last, path.now, bbr(&path).pacing_gain));
         }
     }
@@ -90,8 +96,8 @@ fn the_first_phase_is_drawn_and_never_the_slower_one() {
     let mut firsts = [0; 8];
     for seed in 0..200 {
         let mut path = bulk(AT_10_MBIT, 10, seed);
-        run_into(&mut path, Mode::ProbeBw, 3000);
-        firsts[bbr(&path).cycle_idx] += 1;
+        run_into(&mut path, Kind::ProbeBw, 3000);
+        firsts[cycle_idx(&path)] += 1;
     }
     assert_eq!(firsts[1], 0, "{firsts:?}");
     assert!((0..8).filter(|&phase| phase != 1).all(|phase| firsts[phase] > 10), "{firsts:?}");
@@ -113,14 +119,14 @@ fn the_window_is_twice_the_product_and_three_bursts() {
 #[test]
 fn after_ten_seconds_four_segments_are_in_flight_for_200_ms_and_a_round_trip() {
     let mut path = bulk(AT_10_MBIT, 40, 1);
-    run_into(&mut path, Mode::ProbeBw, 3000);
+    run_into(&mut path, Kind::ProbeBw, 3000);
     let stamp = bbr(&path).min_rtt_stamp;
-    let began = run_into(&mut path, Mode::ProbeRtt, 20_000);
+    let began = run_into(&mut path, Kind::ProbeRtt, 20_000);
     // In ticks of 4 ms.
     assert!(began.0 / 4_000_000 > stamp + 2500);
     path.run_until(began + Span::from_millis(150));
     assert!(path.sender.inflight() <= 4 && path.sender.cwnd() == 4);
-    let ended = run_into(&mut path, Mode::ProbeBw, 20_000);
+    let ended = run_into(&mut path, Kind::ProbeBw, 20_000);
     assert!((250..400).contains(&(ended.since(began).0 / 1_000_000)), "{}", ended.since(began));
     assert!(path.sender.cwnd() > 60, "restored: {}", path.sender.cwnd());
 }
@@ -157,7 +163,7 @@ fn what_the_application_limits_does_not_lower_the_bandwidth() {
         path.run_until(at_ms(3000 + 20 * i));
     }
     assert!(bbr(&path).bw.get() >= before * 98 / 100);
-    assert_eq!(bbr(&path).mode, Mode::ProbeBw);
+    assert_eq!(bbr(&path).mode.kind(), Kind::ProbeBw);
 }
 
 #[test]
@@ -202,14 +208,14 @@ fn a_policers_rate_is_believed_after_two_equal_intervals() {
 }
 
 fn bbr_or(path: &Path, what: impl Fn(&Bbr) -> bool) -> bool {
-    path.sender.model().is_none() || what(bbr(path))
+    path.sender.algorithm().is_none() || what(bbr(path))
 }
 
 /// Timeouts in a row look like a policer's; what undoes them takes its gain back too.
 #[test]
 fn the_gain_of_a_policer_that_was_none_goes_with_the_next_ack() {
     let mut path = bulk(AT_10_MBIT, 40, 1);
-    run_into(&mut path, Mode::Startup, 1000);
+    run_into(&mut path, Kind::Startup, 1000);
     let mut bbr = bbr(&path).clone();
     let mut flow = Flow {
         now: 1_000_000,
@@ -245,4 +251,24 @@ fn the_gain_of_a_policer_that_was_none_goes_with_the_next_ack() {
     bbr.on_undo(&flow);
     bbr.follow_basis(&mut flow);
     assert_eq!(bbr.pacing_gain, HIGH_GAIN);
+}
+
+#[test]
+fn the_state_machine_has_these_transitions_and_no_other() {
+    let all = [Kind::Startup, Kind::Drain, Kind::ProbeBw, Kind::ProbeRtt];
+    let next = |from: Kind| all.into_iter().filter(|&to| from.leads_to(to)).collect::<Vec<_>>();
+    assert_eq!(next(Kind::Startup), [Kind::Drain, Kind::ProbeRtt]);
+    assert_eq!(next(Kind::Drain), [Kind::ProbeBw, Kind::ProbeRtt]);
+    assert_eq!(next(Kind::ProbeBw), [Kind::ProbeBw, Kind::ProbeRtt]);
+    assert_eq!(next(Kind::ProbeRtt), [Kind::Startup, Kind::ProbeBw]);
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "no transition from Startup to ProbeBw")]
+fn a_transition_that_the_state_machine_does_not_have_is_a_bug() {
+    let mut path = bulk(AT_10_MBIT, 40, 1);
+    run_into(&mut path, Kind::Startup, 1000);
+    let flow = path.sender.flow_now(path.now).expect("it is rate-based");
+    bbr(&path).clone().enter_probe_bw(&flow);
 }

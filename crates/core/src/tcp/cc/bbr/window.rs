@@ -1,14 +1,15 @@
 //! The window: twice the bandwidth-delay product, with room for bursts; less in a recovery and in PROBE_RTT.
 
+use super::probe_bw::ProbeBw;
 use super::{BITS, BW_UNIT, Bbr, CWND_MIN_TARGET, Mode, UNIT};
 use crate::tcp::cc::flow::{BW_SCALE, Flow, INIT_CWND, Repair};
-use crate::tcp::rate::Sample;
+use crate::tcp::rate::RateSample;
 
 impl Bbr {
     /// `bbr_save_cwnd`: the last window known to be good, to return to.
     pub(super) fn save_cwnd(&mut self, cwnd: u32) {
-        let good = self.prev_repair == Repair::None && self.mode != Mode::ProbeRtt;
-        self.prior_cwnd = if good { cwnd } else { self.prior_cwnd.max(cwnd) };
+        let good = self.restoration.prev_repair == Repair::None && !matches!(self.mode, Mode::ProbeRtt(_));
+        self.restoration.prior_cwnd = if good { cwnd } else { self.restoration.prior_cwnd.max(cwnd) };
     }
 
     /// `bbr_bdp`: rounded up, else the window and the bandwidth would pull each other down.
@@ -22,7 +23,7 @@ impl Bbr {
     /// `bbr_quantization_budget`: three bursts, an even number, and two more while probing.
     fn quantization_budget(&self, flow: &Flow, cwnd: u32) -> u32 {
         let even = (cwnd + 3 * flow.send_quantum + 1) & !1;
-        if self.mode == Mode::ProbeBw && self.cycle_idx == 0 { even + 2 } else { even }
+        if matches!(self.mode, Mode::ProbeBw(ProbeBw { idx: 0, .. })) { even + 2 } else { even }
     }
 
     /// `bbr_inflight`: the segments in flight that this bandwidth with this gain needs.
@@ -43,39 +44,39 @@ impl Bbr {
     }
 
     /// `bbr_set_cwnd`.
-    pub(super) fn set_cwnd(&mut self, flow: &mut Flow, sample: &Sample) {
+    pub(super) fn set_cwnd(&mut self, flow: &mut Flow, sample: &RateSample) {
         let acked = sample.acked_sacked;
         if acked > 0 && !self.recover_or_restore(flow, sample) {
             let target = self.target_cwnd;
-            if self.full_bw_reached {
+            if self.full_pipe.reached {
                 flow.cwnd = (flow.cwnd + acked).min(target);
             } else if flow.cwnd < target || flow.delivered < INIT_CWND {
                 flow.cwnd += acked;
             }
             flow.cwnd = flow.cwnd.max(CWND_MIN_TARGET);
         }
-        if self.mode == Mode::ProbeRtt {
+        if let Mode::ProbeRtt(_) = self.mode {
             flow.cwnd = flow.cwnd.min(CWND_MIN_TARGET);
         }
     }
 
     /// `bbr_set_cwnd_to_recover_or_restore`: in the first round trip of a recovery as much is sent as is delivered, after it
     /// the window returns. Whether this has set the window.
-    fn recover_or_restore(&mut self, flow: &mut Flow, sample: &Sample) -> bool {
-        let (acked, before) = (sample.acked_sacked, self.prev_repair);
+    fn recover_or_restore(&mut self, flow: &mut Flow, sample: &RateSample) -> bool {
+        let (acked, before) = (sample.acked_sacked, self.restoration.prev_repair);
         // An ACK that finds losses lets no more out than it took in.
         let mut cwnd = flow.cwnd.saturating_sub(sample.losses).max(1);
         if flow.repair == Repair::Recovery && before != Repair::Recovery {
-            self.packet_conservation = true;
-            self.next_rtt_delivered = flow.delivered;
+            self.restoration.packet_conservation = true;
+            self.rounds.next_delivered = flow.delivered;
             // What was allowed and not used is cut off.
             cwnd = flow.in_flight + acked;
         } else if before >= Repair::Recovery && flow.repair < Repair::Recovery {
-            cwnd = cwnd.max(self.prior_cwnd);
-            self.packet_conservation = false;
+            cwnd = cwnd.max(self.restoration.prior_cwnd);
+            self.restoration.packet_conservation = false;
         }
-        self.prev_repair = flow.repair;
-        flow.cwnd = if self.packet_conservation { cwnd.max(flow.in_flight + acked) } else { cwnd };
-        self.packet_conservation
+        self.restoration.prev_repair = flow.repair;
+        flow.cwnd = if self.restoration.packet_conservation { cwnd.max(flow.in_flight + acked) } else { cwnd };
+        self.restoration.packet_conservation
     }
 }

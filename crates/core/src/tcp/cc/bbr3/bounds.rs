@@ -1,8 +1,8 @@
 //! §5.5.10: the bounds that losses set: short-term ones once a round while not probing, a long-term one by probing.
 
-use super::{Bbr3, NONE, State, Undo};
+use super::{Bbr3, NONE, Phase, State, Undo};
 use crate::tcp::cc::flow::{BW_UNIT, Flow};
-use crate::tcp::rate::{Loss, Sample};
+use crate::tcp::rate::{Loss, RateSample};
 
 /// §5.3.1.3 LossThresh: 2 of 100.
 const LOSS_THRESH: (u64, u64) = (2, 100);
@@ -11,7 +11,7 @@ const BETA: (u64, u64) = (7, 10);
 /// §5.5.9 ExtraAckedFilterLen in round trips.
 const EXTRA_ACKED_FILTER_LEN: u32 = 10;
 
-/// Whether so many lost out of so many in flight are too many.
+/// Whether `lost` segments of `tx_in_flight` are too many.
 fn too_many(lost: u32, tx_in_flight: u32) -> bool {
     u64::from(lost) * LOSS_THRESH.1 > u64::from(tx_in_flight) * LOSS_THRESH.0
 }
@@ -22,12 +22,12 @@ fn beta(segments: u32) -> u32 {
 }
 
 /// Whether half of what was delivered was marked (Linux's BBRv3 `bbr_ecn_thresh`).
-pub(super) fn is_half_marked(sample: &Sample) -> bool {
+pub(super) fn is_half_marked(sample: &RateSample) -> bool {
     sample.delivered_ce > 0 && sample.delivered.is_some_and(|delivered| 2 * sample.delivered_ce >= delivered)
 }
 
 /// `IsInflightTooHigh`.
-pub(super) fn is_inflight_too_high(sample: &Sample) -> bool {
+pub(super) fn is_inflight_too_high(sample: &RateSample) -> bool {
     too_many(sample.lost, sample.tx_in_flight) || is_half_marked(sample)
 }
 
@@ -41,43 +41,43 @@ fn inflight_at_loss(loss: &Loss) -> u32 {
 
 impl Bbr3 {
     /// `UpdateLatestDeliverySignals`.
-    pub(super) fn update_latest_delivery_signals(&mut self, flow: &Flow, sample: &Sample, rate: u64) {
-        self.loss_round_start = false;
+    pub(super) fn update_latest_delivery_signals(&mut self, flow: &Flow, sample: &RateSample, rate: u64) {
+        self.loss_round.is_start = false;
         let Some(delivered) = sample.delivered.filter(|_| sample.interval.is_some()) else { return };
-        self.bw_latest = self.bw_latest.max(rate);
-        self.inflight_latest = self.inflight_latest.max(delivered);
-        if sample.prior_delivered >= self.loss_round_delivered {
-            self.loss_round_delivered = flow.delivered;
-            self.loss_round_start = true;
+        self.loss_round.bw_latest = self.loss_round.bw_latest.max(rate);
+        self.loss_round.inflight_latest = self.loss_round.inflight_latest.max(delivered);
+        if sample.prior_delivered >= self.loss_round.delivered {
+            self.loss_round.delivered = flow.delivered;
+            self.loss_round.is_start = true;
         }
     }
 
     /// `ResetCongestionSignals`.
     pub(super) fn reset_congestion_signals(&mut self) {
-        self.is_loss_in_round = false;
-        (self.bw_latest, self.inflight_latest) = (0, 0);
+        self.loss_round.has_loss = false;
+        (self.loss_round.bw_latest, self.loss_round.inflight_latest) = (0, 0);
     }
 
     /// `UpdateCongestionSignals`.
-    pub(super) fn update_congestion_signals(&mut self, flow: &Flow, sample: &Sample, rate: u64) {
+    pub(super) fn update_congestion_signals(&mut self, flow: &Flow, sample: &RateSample, rate: u64) {
         self.update_max_bw(flow, sample, rate);
-        if self.loss_round_start {
+        if self.loss_round.is_start {
             self.adapt_lower_bounds(flow);
-            self.is_loss_in_round = false;
+            self.loss_round.has_loss = false;
         }
     }
 
     /// §5.5.1 UpdateRound and §5.5.5 UpdateMaxBw.
-    fn update_max_bw(&mut self, flow: &Flow, sample: &Sample, rate: u64) {
-        self.round_start = false;
+    fn update_max_bw(&mut self, flow: &Flow, sample: &RateSample, rate: u64) {
+        self.rounds.is_start = false;
         if sample.delivered.is_none() {
             return;
         }
-        if sample.prior_delivered >= self.next_round_delivered {
+        if sample.prior_delivered >= self.rounds.next_delivered {
             self.start_round(flow);
-            self.round_count += 1;
-            self.rounds_since_probe_up += 1;
-            self.round_start = true;
+            self.rounds.count += 1;
+            self.probe.rounds_since_up += 1;
+            self.rounds.is_start = true;
         }
         if rate > 0 && (rate >= self.max_bw() || !sample.app_limited) {
             self.max_bw_filter[1] = self.max_bw_filter[1].max(rate);
@@ -93,50 +93,50 @@ impl Bbr3 {
 
     /// `AdaptLowerBoundsFromCongestion`: once a round, unless probing.
     fn adapt_lower_bounds(&mut self, flow: &Flow) {
-        let probing = matches!(self.state, State::Startup | State::Refill | State::Up);
-        if probing || !self.is_loss_in_round {
+        let probing = matches!(self.state(), State::Startup | State::Refill | State::Up);
+        if probing || !self.loss_round.has_loss {
             return;
         }
-        if self.bw_shortterm == u64::MAX {
-            self.bw_shortterm = self.max_bw();
+        if self.bounds.bw_shortterm == u64::MAX {
+            self.bounds.bw_shortterm = self.max_bw();
         }
-        if self.inflight_shortterm == NONE {
-            self.inflight_shortterm = flow.cwnd;
+        if self.bounds.inflight_shortterm == NONE {
+            self.bounds.inflight_shortterm = flow.cwnd;
         }
-        self.bw_shortterm = self.bw_latest.max(self.bw_shortterm * BETA.0 / BETA.1);
-        self.inflight_shortterm = self.inflight_latest.max(beta(self.inflight_shortterm));
+        self.bounds.bw_shortterm = self.loss_round.bw_latest.max(self.bounds.bw_shortterm * BETA.0 / BETA.1);
+        self.bounds.inflight_shortterm = self.loss_round.inflight_latest.max(beta(self.bounds.inflight_shortterm));
     }
 
     /// `ResetShortTermModel`.
     pub(super) fn reset_short_term_model(&mut self) {
-        (self.bw_shortterm, self.inflight_shortterm) = (u64::MAX, NONE);
+        (self.bounds.bw_shortterm, self.bounds.inflight_shortterm) = (u64::MAX, NONE);
     }
 
     /// `NoteLoss`.
     pub(super) fn note_loss(&mut self, flow: &Flow) {
-        if !self.is_loss_in_round {
-            self.loss_round_delivered = flow.delivered;
+        if !self.loss_round.has_loss {
+            self.loss_round.delivered = flow.delivered;
             self.save_cwnd(flow.cwnd);
             self.save_state_upon_loss();
         }
-        self.is_loss_in_round = true;
+        self.loss_round.has_loss = true;
     }
 
     /// The rest of `HandleLostPacket`: was too much in flight when this segment was sent?
     pub(super) fn judge_loss(&mut self, flow: &Flow, loss: &Loss) {
-        if self.is_bw_probe_sample && too_many(loss.lost, loss.tx_in_flight) {
+        if self.probe.is_sample && too_many(loss.lost, loss.tx_in_flight) {
             self.handle_inflight_too_high(flow, inflight_at_loss(loss), loss.app_limited);
         }
     }
 
     /// `HandleInflightTooHigh`: once a probe.
     pub(super) fn handle_inflight_too_high(&mut self, flow: &Flow, tx_in_flight: u32, app_limited: bool) {
-        self.prev_probe_too_high = true;
-        self.is_bw_probe_sample = false;
+        self.probe.prev_too_high = true;
+        self.probe.is_sample = false;
         if !app_limited {
-            self.inflight_longterm = tx_in_flight.max(beta(self.target_inflight(flow)));
+            self.bounds.inflight_longterm = tx_in_flight.max(beta(self.target_inflight(flow)));
         }
-        if self.state == State::Up {
+        if self.state() == State::Up {
             self.undo.state = Some(State::Up);
             self.start_down(flow);
         }
@@ -144,49 +144,45 @@ impl Bbr3 {
 
     /// §5.5.11.1 SaveStateUponLoss, the window apart.
     pub(super) fn save_state_upon_loss(&mut self) {
-        self.undo = Undo {
-            state: None,
-            bw_shortterm: self.bw_shortterm,
-            inflight_shortterm: self.inflight_shortterm,
-            inflight_longterm: self.inflight_longterm,
-        };
+        self.undo = Undo { state: None, bounds: self.bounds };
     }
 
     /// §5.5.11.2 HandleSpuriousLossDetection.
-    pub fn on_undo(&mut self, flow: &mut Flow) {
-        flow.cwnd = flow.cwnd.max(self.prior_cwnd);
-        self.is_loss_in_round = false;
+    pub(super) fn on_undo(&mut self, flow: &mut Flow) {
+        flow.cwnd = flow.cwnd.max(self.restoration.prior_cwnd);
+        self.loss_round.has_loss = false;
         self.reset_full_bw();
-        self.bw_shortterm = self.bw_shortterm.max(self.undo.bw_shortterm);
-        self.inflight_shortterm = self.inflight_shortterm.max(self.undo.inflight_shortterm);
-        self.inflight_longterm = self.inflight_longterm.max(self.undo.inflight_longterm);
+        let (bounds, before) = (&mut self.bounds, &self.undo.bounds);
+        bounds.bw_shortterm = bounds.bw_shortterm.max(before.bw_shortterm);
+        bounds.inflight_shortterm = bounds.inflight_shortterm.max(before.inflight_shortterm);
+        bounds.inflight_longterm = bounds.inflight_longterm.max(before.inflight_longterm);
         match self.undo.state.take() {
-            Some(State::Startup) if self.state != State::Startup => {
-                self.full_bw_reached = false;
-                if self.state != State::ProbeRtt {
-                    self.state = State::Startup;
+            Some(State::Startup) if self.state() != State::Startup => {
+                self.full_pipe.reached = false;
+                if self.state() != State::ProbeRtt {
+                    self.enter(Phase::Startup);
                 }
             }
-            Some(State::Up) if !matches!(self.state, State::Up | State::ProbeRtt) => self.start_refill(flow),
+            Some(State::Up) if !matches!(self.state(), State::Up | State::ProbeRtt) => self.start_refill(flow),
             _ => {}
         }
     }
 
     /// §5.5.9 UpdateACKAggregation.
-    pub(super) fn update_ack_aggregation(&mut self, flow: &Flow, sample: &Sample) {
+    pub(super) fn update_ack_aggregation(&mut self, flow: &Flow, sample: &RateSample) {
         if sample.acked_sacked == 0 {
             return;
         }
-        let interval = flow.now.saturating_sub(self.extra_acked_interval_start);
+        let interval = flow.now.saturating_sub(self.extra_acked.interval_start);
         let mut expected = (self.bw * interval / BW_UNIT) as u32;
-        if self.extra_acked_delivered <= expected {
-            self.extra_acked_delivered = 0;
-            self.extra_acked_interval_start = flow.now;
+        if self.extra_acked.delivered <= expected {
+            self.extra_acked.delivered = 0;
+            self.extra_acked.interval_start = flow.now;
             expected = 0;
         }
-        self.extra_acked_delivered += sample.acked_sacked;
-        let extra = (self.extra_acked_delivered - expected).min(flow.cwnd);
-        let filter_len = if self.full_bw_reached { EXTRA_ACKED_FILTER_LEN } else { 1 };
-        self.extra_acked = self.extra_acked_filter.update(filter_len, self.round_count, u64::from(extra)) as u32;
+        self.extra_acked.delivered += sample.acked_sacked;
+        let extra = (self.extra_acked.delivered - expected).min(flow.cwnd);
+        let filter_len = if self.full_pipe.reached { EXTRA_ACKED_FILTER_LEN } else { 1 };
+        self.extra_acked.value = self.extra_acked.filter.update(filter_len, self.rounds.count, u64::from(extra)) as u32;
     }
 }

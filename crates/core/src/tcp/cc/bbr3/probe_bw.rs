@@ -2,9 +2,9 @@
 //! would take; one round trip to fill the pipe (REFILL); then faster (UP), until the bandwidth grows no more or 2 % are lost.
 
 use super::bounds::is_inflight_too_high;
-use super::{AckPhase, Bbr3, MIN_PIPE_CWND, NONE, State, UNIT};
+use super::{AckPhase, Bbr3, MIN_PIPE_CWND, NONE, Phase, State, UNIT};
 use crate::tcp::cc::flow::Flow;
-use crate::tcp::rate::Sample;
+use crate::tcp::rate::RateSample;
 
 /// §5.3.3.1 Headroom: 0.15.
 const HEADROOM: (u64, u64) = (15, 100);
@@ -20,52 +20,51 @@ impl Bbr3 {
     /// `StartProbeBW_DOWN`, also from Drain.
     pub(super) fn start_down(&mut self, flow: &Flow) {
         self.reset_congestion_signals();
-        self.probe_up_acked_per_inc = NONE;
+        self.probe.up_acked_per_inc = NONE;
         // PickProbeWait
-        self.rounds_since_probe_up = self.rng.next_u32_below(2);
-        self.bw_probe_wait = PROBE_WAIT_BASE + (self.rng.uniform() * PROBE_WAIT_RAND) as u64;
-        self.cycle_stamp = flow.now;
-        self.ack_phase = AckPhase::ProbeStopping;
+        self.probe.rounds_since_up = self.rng.next_u32_below(2);
+        self.probe.wait = PROBE_WAIT_BASE + (self.rng.uniform() * PROBE_WAIT_RAND) as u64;
+        self.probe.cycle_stamp = flow.now;
+        self.probe.ack_phase = AckPhase::ProbeStopping;
         self.start_round(flow);
-        self.state = State::Down;
+        self.enter(Phase::Down);
     }
 
     /// `StartProbeBW_REFILL`.
     pub(super) fn start_refill(&mut self, flow: &Flow) {
         self.reset_short_term_model();
-        (self.bw_probe_up_rounds, self.bw_probe_up_acked) = (0, 0);
-        self.prev_probe_precautionary = false;
-        self.ack_phase = AckPhase::Refilling;
+        (self.probe.up_rounds, self.probe.up_acked) = (0, 0);
+        self.probe.prev_precautionary = false;
+        self.probe.ack_phase = AckPhase::Refilling;
         self.start_round(flow);
-        self.state = State::Refill;
+        self.enter(Phase::Refill);
     }
 
     /// `StartProbeBW_UP`.
     fn start_up(&mut self, flow: &Flow, rate: u64) {
-        self.ack_phase = AckPhase::ProbeStarting;
+        self.probe.ack_phase = AckPhase::ProbeStarting;
         self.start_round(flow);
         self.reset_full_bw();
-        self.full_bw = rate;
-        self.state = State::Up;
+        self.full_pipe.bw = rate;
+        self.enter(Phase::Up);
         self.raise_inflight_longterm_slope(flow);
     }
 
     /// `UpdateProbeBWCyclePhase`.
-    pub(super) fn update_probe_bw_cycle_phase(&mut self, flow: &Flow, sample: &Sample, rate: u64) {
-        if !self.full_bw_reached || self.adapt_long_term_model(flow, sample) {
+    pub(super) fn update_probe_bw_cycle_phase(&mut self, flow: &Flow, sample: &RateSample, rate: u64) {
+        if !self.full_pipe.reached || self.adapt_long_term_model(flow, sample) {
             return;
         }
-        let state = self.state;
-        match state {
+        match self.state() {
             State::Down | State::Cruise if self.is_time_to_probe_bw(flow) => self.start_refill(flow),
-            State::Down if self.is_time_to_cruise(flow) => self.state = State::Cruise,
-            State::Refill if self.round_start => {
-                self.is_bw_probe_sample = true;
+            State::Down if self.is_time_to_cruise(flow) => self.enter(Phase::Cruise),
+            State::Refill if self.rounds.is_start => {
+                self.probe.is_sample = true;
                 self.start_up(flow, rate);
             }
             State::Up if self.is_time_to_go_down(flow, rate) => {
                 // No high loss so far.
-                self.prev_probe_too_high = false;
+                self.probe.prev_too_high = false;
                 self.start_down(flow);
             }
             _ => {}
@@ -74,8 +73,8 @@ impl Bbr3 {
 
     /// `IsTimeToProbeBW`: by the clock, or after as many rounds as Reno needs to grow by what is in flight.
     fn is_time_to_probe_bw(&self, flow: &Flow) -> bool {
-        flow.now > self.cycle_stamp + self.bw_probe_wait
-            || self.rounds_since_probe_up >= self.target_inflight(flow).min(RENO_ROUNDS)
+        flow.now > self.probe.cycle_stamp + self.probe.wait
+            || self.probe.rounds_since_up >= self.target_inflight(flow).min(RENO_ROUNDS)
     }
 
     /// `IsTimeToCruise`.
@@ -85,27 +84,27 @@ impl Bbr3 {
 
     /// `IsTimeToGoDown`.
     fn is_time_to_go_down(&mut self, flow: &Flow, rate: u64) -> bool {
-        if self.prev_probe_too_high && flow.in_flight >= self.inflight_longterm {
+        if self.probe.prev_too_high && flow.in_flight >= self.bounds.inflight_longterm {
             // §5.3.3.6: the level that was too high a probe ago.
-            self.prev_probe_precautionary = true;
+            self.probe.prev_precautionary = true;
             return true;
         }
-        if flow.cwnd_limited && flow.cwnd >= self.inflight_longterm {
+        if flow.cwnd_limited && flow.cwnd >= self.bounds.inflight_longterm {
             // It is the bound that limits the bandwidth.
             self.reset_full_bw();
-            self.full_bw = rate;
+            self.full_pipe.bw = rate;
             return false;
         }
-        self.full_bw_now
+        self.full_pipe.now
     }
 
     /// `InflightWithHeadroom`: leaves some of what fits to others.
     pub(super) fn inflight_with_headroom(&self) -> u32 {
-        if self.inflight_longterm == NONE {
+        if self.bounds.inflight_longterm == NONE {
             return NONE;
         }
-        let headroom = (u64::from(self.inflight_longterm) * HEADROOM.0 / HEADROOM.1).max(1) as u32;
-        self.inflight_longterm.saturating_sub(headroom).max(MIN_PIPE_CWND)
+        let headroom = (u64::from(self.bounds.inflight_longterm) * HEADROOM.0 / HEADROOM.1).max(1) as u32;
+        self.bounds.inflight_longterm.saturating_sub(headroom).max(MIN_PIPE_CWND)
     }
 
     /// `TargetInflight`.
@@ -115,50 +114,50 @@ impl Bbr3 {
 
     /// `RaiseInflightLongtermSlope`: 1, 2, 4, … segments a round trip.
     fn raise_inflight_longterm_slope(&mut self, flow: &Flow) {
-        let growth_this_round = 1 << self.bw_probe_up_rounds;
-        self.bw_probe_up_rounds = (self.bw_probe_up_rounds + 1).min(UP_ROUNDS);
-        self.probe_up_acked_per_inc = (flow.cwnd / growth_this_round).max(1);
+        let growth_this_round = 1 << self.probe.up_rounds;
+        self.probe.up_rounds = (self.probe.up_rounds + 1).min(UP_ROUNDS);
+        self.probe.up_acked_per_inc = (flow.cwnd / growth_this_round).max(1);
     }
 
     /// `ProbeInflightLongtermUpward`: only if the bound is fully used.
-    fn probe_inflight_longterm_upward(&mut self, flow: &Flow, sample: &Sample) {
-        if !flow.cwnd_limited || flow.cwnd < self.inflight_longterm {
+    fn probe_inflight_longterm_upward(&mut self, flow: &Flow, sample: &RateSample) {
+        if !flow.cwnd_limited || flow.cwnd < self.bounds.inflight_longterm {
             return;
         }
-        self.bw_probe_up_acked += sample.acked_sacked;
-        let delta = self.bw_probe_up_acked / self.probe_up_acked_per_inc;
-        self.bw_probe_up_acked -= delta * self.probe_up_acked_per_inc;
-        self.inflight_longterm = self.inflight_longterm.saturating_add(delta);
-        if self.round_start {
+        self.probe.up_acked += sample.acked_sacked;
+        let delta = self.probe.up_acked / self.probe.up_acked_per_inc;
+        self.probe.up_acked -= delta * self.probe.up_acked_per_inc;
+        self.bounds.inflight_longterm = self.bounds.inflight_longterm.saturating_add(delta);
+        if self.rounds.is_start {
             self.raise_inflight_longterm_slope(flow);
         }
     }
 
     /// `AdaptLongTermModel`; whether it decided a transition.
-    fn adapt_long_term_model(&mut self, flow: &Flow, sample: &Sample) -> bool {
-        if self.ack_phase == AckPhase::ProbeStarting && self.round_start {
-            self.ack_phase = AckPhase::ProbeFeedback;
+    fn adapt_long_term_model(&mut self, flow: &Flow, sample: &RateSample) -> bool {
+        if self.probe.ack_phase == AckPhase::ProbeStarting && self.rounds.is_start {
+            self.probe.ack_phase = AckPhase::ProbeFeedback;
         }
-        if self.ack_phase == AckPhase::ProbeStopping && self.round_start {
-            self.is_bw_probe_sample = false;
-            self.ack_phase = AckPhase::Init;
-            if self.state.is_probe_bw() && !sample.app_limited {
+        if self.probe.ack_phase == AckPhase::ProbeStopping && self.rounds.is_start {
+            self.probe.is_sample = false;
+            self.probe.ack_phase = AckPhase::Init;
+            if self.state().is_probe_bw() && !sample.app_limited {
                 self.advance_max_bw_filter();
             }
-            if self.state.is_probe_bw() && self.prev_probe_precautionary && !self.prev_probe_too_high {
+            if self.state().is_probe_bw() && self.probe.prev_precautionary && !self.probe.prev_too_high {
                 // §5.3.3.6: the cautious probe did no harm: once more, without caution.
                 self.start_refill(flow);
                 return true;
             }
         }
         if !is_inflight_too_high(sample) {
-            if self.inflight_longterm != NONE {
-                self.inflight_longterm = self.inflight_longterm.max(sample.tx_in_flight);
-                if self.state == State::Up {
+            if self.bounds.inflight_longterm != NONE {
+                self.bounds.inflight_longterm = self.bounds.inflight_longterm.max(sample.tx_in_flight);
+                if self.state() == State::Up {
                     self.probe_inflight_longterm_upward(flow, sample);
                 }
             }
-        } else if self.is_bw_probe_sample && sample.delivered_ce > 0 {
+        } else if self.probe.is_sample && sample.delivered_ce > 0 {
             // Losses were judged one by one; marks only here.
             self.handle_inflight_too_high(flow, sample.tx_in_flight, sample.app_limited);
             return true;

@@ -1,8 +1,8 @@
 //! §5.3.4 ProbeRTT: when no RTT as small was seen for five seconds, half the bandwidth-delay product in flight for 200 ms.
 
-use super::{AckPhase, Bbr3, State};
+use super::{AckPhase, Bbr3, Phase, State};
 use crate::tcp::cc::flow::Flow;
-use crate::tcp::rate::Sample;
+use crate::tcp::rate::RateSample;
 
 /// §5.3.4.1 ProbeRTTInterval, in µs.
 pub(super) const PROBE_RTT_INTERVAL: u64 = 5_000_000;
@@ -11,32 +11,40 @@ const PROBE_RTT_DURATION: u64 = 200_000;
 /// §5.5.7.2 MinRTTFilterLen.
 const MIN_RTT_FILTER_LEN: u64 = 10_000_000;
 
+/// The time with half the bandwidth-delay product in flight.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct ProbeRtt {
+    /// When it ends, in µs; `None` until in-flight data has fallen.
+    done_stamp: Option<u64>,
+    /// A round trip has passed since then.
+    round_done: bool,
+}
+
 impl Bbr3 {
     /// `UpdateMinRTT`.
-    pub(super) fn update_min_rtt(&mut self, flow: &Flow, sample: &Sample) {
-        self.probe_rtt_expired = flow.now > self.probe_rtt_min_stamp + PROBE_RTT_INTERVAL;
+    pub(super) fn update_min_rtt(&mut self, flow: &Flow, sample: &RateSample) {
+        self.min_rtt.probe_expired = flow.now > self.min_rtt.probe_min_stamp + PROBE_RTT_INTERVAL;
         if let Some(rtt) = sample.rtt
-            && (rtt < self.probe_rtt_min_delay || self.probe_rtt_expired)
+            && (rtt < self.min_rtt.probe_min_delay || self.min_rtt.probe_expired)
         {
-            (self.probe_rtt_min_delay, self.probe_rtt_min_stamp) = (rtt, flow.now);
+            (self.min_rtt.probe_min_delay, self.min_rtt.probe_min_stamp) = (rtt, flow.now);
         }
-        let min_rtt_expired = flow.now > self.min_rtt_stamp + MIN_RTT_FILTER_LEN;
-        if self.probe_rtt_min_delay < self.min_rtt || min_rtt_expired {
-            (self.min_rtt, self.min_rtt_stamp) = (self.probe_rtt_min_delay, self.probe_rtt_min_stamp);
+        let min_rtt_expired = flow.now > self.min_rtt.stamp + MIN_RTT_FILTER_LEN;
+        if self.min_rtt.probe_min_delay < self.min_rtt.value || min_rtt_expired {
+            (self.min_rtt.value, self.min_rtt.stamp) = (self.min_rtt.probe_min_delay, self.min_rtt.probe_min_stamp);
         }
     }
 
     /// `CheckProbeRTT`.
-    pub(super) fn check_probe_rtt(&mut self, flow: &mut Flow, sample: &Sample) {
-        if self.state != State::ProbeRtt && self.probe_rtt_expired && !self.idle_restart {
+    pub(super) fn check_probe_rtt(&mut self, flow: &mut Flow, sample: &RateSample) {
+        if self.state() != State::ProbeRtt && self.min_rtt.probe_expired && !self.idle_restart {
             self.save_cwnd(flow.cwnd);
-            self.state = State::ProbeRtt;
-            self.probe_rtt_done_stamp = None;
-            self.ack_phase = AckPhase::ProbeStopping;
+            self.enter(Phase::ProbeRtt(ProbeRtt::default()));
+            self.probe.ack_phase = AckPhase::ProbeStopping;
             self.start_round(flow);
         }
-        if self.state == State::ProbeRtt {
-            self.handle_probe_rtt(flow);
+        if let Phase::ProbeRtt(probe) = self.phase {
+            self.handle_probe_rtt(flow, probe);
         }
         if sample.delivered.is_some_and(|delivered| delivered > 0) {
             self.idle_restart = false;
@@ -44,15 +52,16 @@ impl Bbr3 {
     }
 
     /// `HandleProbeRTT`.
-    fn handle_probe_rtt(&mut self, flow: &mut Flow) {
+    fn handle_probe_rtt(&mut self, flow: &mut Flow, probe: ProbeRtt) {
         flow.limit_samples = true;
-        if self.probe_rtt_done_stamp.is_none() && flow.in_flight <= self.probe_rtt_cwnd() {
-            self.probe_rtt_done_stamp = Some(flow.now + PROBE_RTT_DURATION);
-            self.probe_rtt_round_done = false;
+        if probe.done_stamp.is_none() && flow.in_flight <= self.probe_rtt_cwnd() {
+            let done_stamp = Some(flow.now + PROBE_RTT_DURATION);
+            self.phase = Phase::ProbeRtt(ProbeRtt { done_stamp, round_done: false });
             self.start_round(flow);
-        } else if self.probe_rtt_done_stamp.is_some() {
-            self.probe_rtt_round_done |= self.round_start;
-            if self.probe_rtt_round_done {
+        } else if probe.done_stamp.is_some() {
+            let round_done = probe.round_done || self.rounds.is_start;
+            self.phase = Phase::ProbeRtt(ProbeRtt { round_done, ..probe });
+            if round_done {
                 self.check_probe_rtt_done(flow);
             }
         }
@@ -60,18 +69,19 @@ impl Bbr3 {
 
     /// `CheckProbeRTTDone`.
     pub(super) fn check_probe_rtt_done(&mut self, flow: &mut Flow) {
-        if self.probe_rtt_done_stamp.is_none_or(|done| flow.now <= done) {
+        let Phase::ProbeRtt(ProbeRtt { done_stamp: Some(done), .. }) = self.phase else { return };
+        if flow.now <= done {
             return;
         }
-        self.probe_rtt_min_stamp = flow.now;
-        flow.cwnd = flow.cwnd.max(self.prior_cwnd);
+        self.min_rtt.probe_min_stamp = flow.now;
+        flow.cwnd = flow.cwnd.max(self.restoration.prior_cwnd);
         // §5.3.4.4 ExitProbeRTT: what is in flight is below the estimate already.
         self.reset_short_term_model();
-        if self.full_bw_reached {
+        if self.full_pipe.reached {
             self.start_down(flow);
-            self.state = State::Cruise;
+            self.enter(Phase::Cruise);
         } else {
-            self.state = State::Startup;
+            self.enter(Phase::Startup);
         }
     }
 }

@@ -2,7 +2,7 @@
 //! queue. Where a step of a case can't be taken here, the case says so.
 
 use super::*;
-use crate::tcp::cc::Model;
+use crate::tcp::cc::Algorithm;
 use crate::tcp::tests::{Fate, Path, at_ms};
 use crate::tcp::{Cc, Config};
 use crate::units::{Span, Time};
@@ -39,15 +39,15 @@ impl Lab {
     }
 
     fn bbr(&self) -> &Bbr3 {
-        match self.path.sender.model() {
-            Some(Model::Bbr3(bbr)) => bbr,
+        match self.path.sender.algorithm() {
+            Some(Algorithm::Bbr3(bbr)) => bbr,
             other => panic!("{other:?}"),
         }
     }
 
     fn bbr_mut(&mut self) -> &mut Bbr3 {
-        match self.path.sender.model_mut() {
-            Some(Model::Bbr3(bbr)) => bbr,
+        match self.path.sender.algorithm_mut() {
+            Some(Algorithm::Bbr3(bbr)) => bbr,
             _ => panic!("no model"),
         }
     }
@@ -58,15 +58,15 @@ impl Lab {
 
     /// One event; false at the end.
     fn step(&mut self, end: Time) -> bool {
-        let before = self.path.sender.model().map(|_| self.bbr().state);
+        let before = self.path.sender.algorithm().map(|_| self.bbr().state());
         if !self.path.step(end) {
             self.path.now = self.path.now.max(end);
             return false;
         }
         if let Some(before) = before
-            && before != self.bbr().state
+            && before != self.bbr().state()
         {
-            self.changes.push((self.path.now, before, self.bbr().state));
+            self.changes.push((self.path.now, before, self.bbr().state()));
             self.models.push(self.bbr().clone());
         }
         true
@@ -88,7 +88,7 @@ impl Lab {
     fn run_to_change(&mut self, ms: u64) -> (State, State) {
         let seen = self.changes.len();
         while self.changes.len() == seen {
-            assert!(self.step(at_ms(ms)), "stays in {:?}", self.bbr().state);
+            assert!(self.step(at_ms(ms)), "stays in {:?}", self.bbr().state());
         }
         let (_, from, to) = self.changes[seen];
         (from, to)
@@ -132,8 +132,8 @@ fn a_1_startup_ends_on_a_bandwidth_plateau() {
     assert_eq!(lab.run_to_change(5000), (State::Startup, State::Drain));
     let bbr = lab.bbr();
     assert!(near(bbr.max_bw(), lab.link(), 2), "{} {}", bbr.max_bw(), lab.link());
-    assert_eq!(bbr.full_bw_count, 3);
-    assert!(bbr.full_bw_now && bbr.full_bw_reached);
+    assert_eq!(bbr.full_pipe.count, 3);
+    assert!(bbr.full_pipe.now && bbr.full_pipe.reached);
 }
 
 #[test]
@@ -141,14 +141,14 @@ fn a_2_startup_ends_on_loss_although_the_application_is_the_limit() {
     let mut lab = Lab::new(Span::from_micros(100), 100);
     lab.run_until_ms(150);
     lab.write_in_chunks(300, 120, 700);
-    assert_eq!(lab.bbr().state, State::Startup);
+    assert_eq!(lab.bbr().state(), State::Startup);
     lab.lose(8);
     lab.write_in_chunks(300, 120, 4000);
     assert_eq!((lab.changes[0].1, lab.changes[0].2), (State::Startup, State::Drain));
     let bbr = &lab.models[0];
-    assert!(bbr.full_bw_now && bbr.full_bw_reached, "{bbr:?}");
-    assert!(bbr.full_bw_count < 3, "not by a plateau");
-    assert_ne!(bbr.inflight_longterm, NONE);
+    assert!(bbr.full_pipe.now && bbr.full_pipe.reached, "{bbr:?}");
+    assert!(bbr.full_pipe.count < 3, "not by a plateau");
+    assert_ne!(bbr.bounds.inflight_longterm, NONE);
 }
 
 #[test]
@@ -156,8 +156,9 @@ fn a_3_drain_ends_when_the_queue_is_drained() {
     let mut lab = Lab::bulk(AT_10_MBIT, 40);
     lab.run_into(State::Drain, 5000);
     assert_eq!(lab.bbr().pacing_gain(), UNIT / 2);
+    let started = start_of_drain(&lab);
     let mut least = u32::MAX;
-    while lab.bbr().state == State::Drain {
+    while lab.bbr().state() == State::Drain {
         let (bbr, flow) = (lab.bbr(), lab.flow());
         least = flow.in_flight.saturating_sub(bbr.inflight(&flow, bbr.bw, UNIT));
         assert!(lab.step(at_ms(5000)));
@@ -165,10 +166,18 @@ fn a_3_drain_ends_when_the_queue_is_drained() {
     // The last ACK took away the two that were too many.
     assert!(least <= 2, "{least} too many when it left");
     let bbr = lab.bbr();
-    assert!(bbr.round_count <= bbr.drain_start_round + DRAIN_ROUNDS_OF_THE_DRAFT);
+    assert!(bbr.rounds.count <= started + DRAIN_ROUNDS_OF_THE_DRAFT);
 }
 
 const DRAIN_ROUNDS_OF_THE_DRAFT: u32 = 3;
+
+/// The round trip in which Drain began.
+fn start_of_drain(lab: &Lab) -> u32 {
+    match lab.bbr().phase {
+        Phase::Drain { start_round } => start_round,
+        other => panic!("{other:?}"),
+    }
+}
 
 /// The draft takes a tenth of the bandwidth away; with half of it to send, that still drains. Here it is seven tenths.
 #[test]
@@ -176,10 +185,10 @@ fn a_4_drain_ends_after_three_round_trips() {
     let mut lab = Lab::bulk(AT_10_MBIT, 40);
     lab.run_into(State::Drain, 5000);
     lab.path.service = AT_10_MBIT * 10;
-    let started = lab.bbr().drain_start_round;
+    let started = start_of_drain(&lab);
     lab.run_into(State::Down, 20_000);
     let (bbr, flow) = (lab.bbr(), lab.flow());
-    assert_eq!(bbr.round_count, started + DRAIN_ROUNDS_OF_THE_DRAFT + 1);
+    assert_eq!(bbr.rounds.count, started + DRAIN_ROUNDS_OF_THE_DRAFT + 1);
     assert!(flow.in_flight > bbr.inflight(&flow, bbr.bw, UNIT), "{} in flight", flow.in_flight);
 }
 
@@ -187,17 +196,17 @@ fn a_4_drain_ends_after_three_round_trips() {
 fn a_5_probing_up_ends_on_a_bandwidth_plateau() {
     let mut lab = Lab::bulk(AT_10_MBIT, 40);
     lab.run_into(State::Up, 9000);
-    assert!(!lab.bbr().full_bw_now);
+    assert!(!lab.bbr().full_pipe.now);
     assert_eq!(lab.run_to_change(9900), (State::Up, State::Down));
-    assert_eq!((lab.bbr().full_bw_count, lab.bbr().full_bw_now), (3, true));
-    assert!(!lab.bbr().prev_probe_too_high);
+    assert_eq!((lab.bbr().full_pipe.count, lab.bbr().full_pipe.now), (3, true));
+    assert!(!lab.bbr().probe.prev_too_high);
 }
 
 #[test]
 fn a_6_probing_up_ends_on_loss_although_the_application_is_the_limit() {
     let mut lab = Lab::bulk(AT_10_MBIT, 40);
     lab.run_into(State::Up, 9000);
-    let before = lab.bbr().inflight_longterm;
+    let before = lab.bbr().bounds.inflight_longterm;
     let (seen, now) = (lab.changes.len(), lab.path.now.0 / 1_000_000);
     lab.write_in_chunks(30, 60, now + 100);
     lab.lose(15);
@@ -205,9 +214,9 @@ fn a_6_probing_up_ends_on_loss_although_the_application_is_the_limit() {
     let change = lab.changes[seen];
     // So little is in flight that DOWN ends with the same ACK.
     assert_eq!((change.1, change.2), (State::Up, State::Cruise));
-    assert!(lab.models[seen].prev_probe_too_high && lab.models[seen].cycle_stamp == change.0.0 / 1000);
+    assert!(lab.models[seen].probe.prev_too_high && lab.models[seen].probe.cycle_stamp == change.0.0 / 1000);
     // §5.5.10.2: what the application limited says nothing of how much fits.
-    assert_eq!(lab.bbr().inflight_longterm, before);
+    assert_eq!(lab.bbr().bounds.inflight_longterm, before);
 }
 
 #[test]
@@ -216,14 +225,14 @@ fn a_7_without_loss_neither_startup_nor_probing_up_ends_while_the_application_is
     lab.run_until_ms(100);
     // The five seconds never end between the ACKs of a chunk.
     lab.write_in_chunks(4, 97, 20_000);
-    assert_eq!((lab.bbr().state, lab.changes.len()), (State::Startup, 0));
+    assert_eq!((lab.bbr().state(), lab.changes.len()), (State::Startup, 0));
     let mut lab = Lab::bulk(AT_10_MBIT, 40);
     lab.run_into(State::Up, 9000);
     let now = lab.path.now.0 / 1_000_000;
     // The first samples are of what was sent before.
     lab.write_in_chunks(4, 97, now + 20_000);
     let left = lab.changes.iter().filter(|change| change.1 == State::Up).count();
-    assert_eq!((left, lab.bbr().state), (0, State::Up), "{:?}", lab.changes);
+    assert_eq!((left, lab.bbr().state()), (0, State::Up), "{:?}", lab.changes);
 }
 
 #[test]
@@ -247,8 +256,8 @@ fn a_9_probing_down_ends_after_the_longest_wait() {
     lab.path.service = Span(AT_10_MBIT.0 * 9 / 8);
     // No look for the RTT meanwhile.
     let now = lab.path.now.0 / 1000;
-    lab.bbr_mut().probe_rtt_min_stamp = now;
-    let (began, wait) = (lab.bbr().cycle_stamp, lab.bbr().bw_probe_wait);
+    lab.bbr_mut().min_rtt.probe_min_stamp = now;
+    let (began, wait) = (lab.bbr().probe.cycle_stamp, lab.bbr().probe.wait);
     let (from, to) = lab.run_to_change(20_000);
     assert_eq!((from, to), (State::Down, State::Refill));
     let waited = lab.path.now.0 / 1000 - began;
@@ -260,7 +269,7 @@ fn a_10_probing_the_rtt_begins_after_five_seconds_and_lasts_200_ms_and_a_round_t
     let mut lab = Lab::bulk(AT_10_MBIT, 40);
     lab.run_into(State::ProbeRtt, 9000);
     let began = lab.path.now;
-    assert!(began.since(Time(lab.bbr().min_rtt_stamp * 1000)) > Span::from_secs(5) || began > at_ms(5000));
+    assert!(began.since(Time(lab.bbr().min_rtt.stamp * 1000)) > Span::from_secs(5) || began > at_ms(5000));
     assert_eq!(lab.bbr().cwnd_gain(), UNIT / 2);
     lab.run_until_ms(began.0 / 1_000_000 + 150);
     assert!(lab.flow().in_flight <= lab.bbr().probe_rtt_cwnd());
@@ -296,8 +305,8 @@ fn a_12_startup_finds_the_bandwidth_of_a_link_that_bunches_acks() {
     let mut most = 0;
     while lab.bbr_or_start() == State::Startup {
         assert!(lab.step(at_ms(5000)));
-        if lab.path.sender.model().is_some() {
-            most = most.max(lab.bbr().extra_acked);
+        if lab.path.sender.algorithm().is_some() {
+            most = most.max(lab.bbr().extra_acked.value);
         }
     }
     let bbr = lab.bbr();
@@ -315,7 +324,7 @@ fn a_13_cruising_on_a_link_that_bunches_acks_stays_at_its_bandwidth() {
     lab.path.slot = Span::from_millis(30);
     lab.run_until_ms(6000);
     let bbr = lab.bbr();
-    assert!(bbr.extra_acked > 15, "{}", bbr.extra_acked);
+    assert!(bbr.extra_acked.value > 15, "{}", bbr.extra_acked.value);
     let acked = lab.path.payload_acked;
     lab.run_until_ms(7800);
     let share = (lab.path.payload_acked - acked) * 12 / 10 / 1448 * 100 / 1800;
@@ -327,7 +336,7 @@ fn a_14_a_path_of_less_than_a_segment_gets_four() {
     let mut lab = Lab::bulk(Span::from_millis(120), 10);
     lab.run_until_ms(20_000);
     assert_eq!(lab.flow().cwnd.max(4), lab.flow().cwnd);
-    assert!(lab.bbr().full_bw_reached && lab.bbr().state != State::Startup);
+    assert!(lab.bbr().full_pipe.reached && lab.bbr().state() != State::Startup);
     assert!(near(lab.bbr().max_bw(), lab.link(), 5), "{} {}", lab.bbr().max_bw(), lab.link());
     // 1448 bytes in 120 ms are 12 067 bytes a second.
     let acked = lab.path.payload_acked;
@@ -349,13 +358,13 @@ fn a_15_ten_times_the_bandwidth_is_found_in_a_few_probes() {
     let mut increments = Vec::new();
     while lab.bbr().max_bw() < target {
         assert!(lab.step(at_ms(25_000)), "{} of {target}", lab.bbr().max_bw());
-        let rounds = lab.bbr().bw_probe_up_rounds;
-        if lab.bbr().state == State::Up && increments.last() != Some(&rounds) {
+        let rounds = lab.bbr().probe.up_rounds;
+        if lab.bbr().state() == State::Up && increments.last() != Some(&rounds) {
             increments.push(rounds);
         }
     }
     // In each round trip the bound grows by twice the segments of the one before.
-    assert!(lab.bbr().inflight_longterm == NONE || increments.windows(2).any(|pair| pair[1] == pair[0] + 1));
+    assert!(lab.bbr().bounds.inflight_longterm == NONE || increments.windows(2).any(|pair| pair[1] == pair[0] + 1));
 }
 
 #[test]
@@ -367,7 +376,7 @@ fn a_16_a_tenth_of_the_bandwidth_is_learnt_in_two_cycles() {
     let before = lab.bbr().max_bw();
     let now = lab.path.now.0 / 1_000_000;
     lab.run_until_ms(now + 1500);
-    assert!(lab.bbr().bw_shortterm < before / 2, "{} of {before}", lab.bbr().bw_shortterm);
+    assert!(lab.bbr().bounds.bw_shortterm < before / 2, "{} of {before}", lab.bbr().bounds.bw_shortterm);
     lab.run_until_ms(now + 9000);
     assert!(near(lab.bbr().max_bw(), lab.link(), 10), "{} {}", lab.bbr().max_bw(), lab.link());
 }
@@ -385,7 +394,7 @@ fn a_17_a_policers_rate_is_found_without_much_loss() {
         Fate { lost: !passes, ..Fate::default() }
     });
     lab.run_until_ms(10_000);
-    let bounded = |lab: &Lab| lab.bbr().inflight_longterm != NONE || lab.bbr().bw_shortterm != u64::MAX;
+    let bounded = |lab: &Lab| lab.bbr().bounds.inflight_longterm != NONE || lab.bbr().bounds.bw_shortterm != u64::MAX;
     assert!(bounded(&lab));
     let (acked, sent) = (lab.path.payload_acked / 1448, lab.path.sent.len() as u64);
     lab.run_until_ms(30_000);
@@ -402,18 +411,19 @@ fn a_18_a_spurious_fast_recovery_is_undone() {
     let mut flow = lab.flow();
     flow.cwnd = 100;
     let bbr = lab.bbr_mut();
-    (bbr.inflight_longterm, bbr.bw_shortterm, bbr.inflight_shortterm) = (200, 7, 77);
-    bbr.is_bw_probe_sample = true;
+    (bbr.bounds.inflight_longterm, bbr.bounds.bw_shortterm, bbr.bounds.inflight_shortterm) = (200, 7, 77);
+    bbr.probe.is_sample = true;
     bbr.on_reduction(&flow, false);
     let lost = |seq| Loss { seq, tx_in_flight: 40, lost: 10, app_limited: false };
     bbr.on_loss(&flow, &lost(1000));
-    assert_eq!((bbr.state, bbr.undo.state), (State::Down, Some(State::Up)));
-    assert_eq!((bbr.undo.inflight_longterm, bbr.undo.bw_shortterm, bbr.undo.inflight_shortterm), (200, 7, 77));
-    assert!(bbr.inflight_longterm < 100);
+    assert_eq!((bbr.state(), bbr.undo.state), (State::Down, Some(State::Up)));
+    let before = Bounds { bw_shortterm: 7, inflight_shortterm: 77, inflight_longterm: 200 };
+    assert_eq!(bbr.undo.bounds, before);
+    assert!(bbr.bounds.inflight_longterm < 100);
     flow.cwnd = 10;
     bbr.on_undo(&mut flow);
     // §5.5.11.2: back by way of a refill, which forgets the short-term bounds.
-    assert_eq!((bbr.state, bbr.inflight_longterm, flow.cwnd), (State::Refill, 200, 100));
+    assert_eq!((bbr.state(), bbr.bounds.inflight_longterm, flow.cwnd), (State::Refill, 200, 100));
 }
 
 #[test]
@@ -423,16 +433,16 @@ fn a_19_a_spurious_timeout_is_undone() {
     let (now, cwnd) = (lab.path.now, lab.flow().cwnd);
     // For a moment everything comes 600 ms late, in order.
     lab.path.free = now + Span::from_millis(600);
-    let before = (lab.bbr().inflight_longterm, lab.bbr().bw_shortterm);
+    let before = (lab.bbr().bounds.inflight_longterm, lab.bbr().bounds.bw_shortterm);
     // First a probe, then the timeout.
     lab.run_until_ms(now.0 / 1_000_000 + 550);
     assert_eq!(lab.path.sender.timeouts(), 1);
     assert_eq!(lab.flow().repair, Repair::Loss);
     lab.run_until_ms(now.0 / 1_000_000 + 900);
     assert_eq!(lab.flow().repair, Repair::None);
-    assert_eq!((lab.bbr().inflight_longterm, lab.bbr().bw_shortterm), before);
+    assert_eq!((lab.bbr().bounds.inflight_longterm, lab.bbr().bounds.bw_shortterm), before);
     assert!(lab.flow().cwnd >= cwnd.min(lab.bbr().bdp_multiple(lab.bbr().bw, 2 * UNIT)));
-    assert!(lab.bbr().state.is_probe_bw() && lab.bbr().full_bw_reached);
+    assert!(lab.bbr().state().is_probe_bw() && lab.bbr().full_pipe.reached);
 }
 
 #[test]
@@ -445,24 +455,24 @@ fn a_20_from_probing_the_rtt_in_startup_it_returns_to_startup() {
     lab.write_in_chunks(1, 10, 7000);
     let states: Vec<(State, State)> = lab.changes.iter().map(|change| (change.1, change.2)).collect();
     assert_eq!(states, [(State::Startup, State::ProbeRtt), (State::ProbeRtt, State::Startup)]);
-    assert!(!lab.bbr().full_bw_reached);
+    assert!(!lab.bbr().full_pipe.reached);
 }
 
 #[test]
 fn a_21_loss_while_probing_up_lowers_the_long_term_bound_and_ends_the_probe() {
     let mut lab = Lab::bulk(AT_10_MBIT, 40);
     lab.run_into(State::Up, 9000);
-    lab.bbr_mut().inflight_longterm = 80;
+    lab.bbr_mut().bounds.inflight_longterm = 80;
     let (target, cwnd) = (lab.bbr().target_inflight(&lab.flow()), lab.flow().cwnd);
     lab.lose(20);
     let (from, to) = lab.run_to_change(9900);
     assert_eq!((from, to), (State::Up, State::Down));
     let bbr = lab.bbr();
-    assert!(bbr.prev_probe_too_high && !bbr.full_bw_now);
+    assert!(bbr.probe.prev_too_high && !bbr.full_pipe.now);
     assert!(
-        bbr.inflight_longterm < 80 && bbr.inflight_longterm + 1 >= target * 7 / 10,
+        bbr.bounds.inflight_longterm < 80 && bbr.bounds.inflight_longterm + 1 >= target * 7 / 10,
         "{} {cwnd}",
-        bbr.inflight_longterm
+        bbr.bounds.inflight_longterm
     );
 }
 
@@ -483,7 +493,7 @@ fn a_22_a_pause_while_refilling_does_not_lower_the_bandwidth() {
 impl Lab {
     /// The state; Startup before the handshake is over.
     fn bbr_or_start(&self) -> State {
-        self.path.sender.model().map_or(State::Startup, |_| self.bbr().state)
+        self.path.sender.algorithm().map_or(State::Startup, |_| self.bbr().state())
     }
 }
 
@@ -502,5 +512,20 @@ fn startup_ends_when_half_of_two_rounds_is_marked() {
         path
     };
     assert_eq!(lab.run_to_change(2000), (State::Startup, State::Drain));
-    assert!(lab.bbr().full_bw_count < 3 && lab.bbr().inflight_longterm != NONE);
+    assert!(lab.bbr().full_pipe.count < 3 && lab.bbr().bounds.inflight_longterm != NONE);
+}
+
+/// §5.1.1, and the returns of §5.5.11.2 to Startup and to Refill.
+#[test]
+fn the_state_machine_has_these_transitions_and_no_other() {
+    use State::{Cruise, Down, Drain, ProbeRtt, Refill, Startup, Up};
+    let all = [Startup, Drain, Down, Cruise, Refill, Up, ProbeRtt];
+    let next = |from: State| all.into_iter().filter(|&to| from.leads_to(to)).collect::<Vec<_>>();
+    assert_eq!(next(Startup), [Drain, ProbeRtt]);
+    assert_eq!(next(Drain), [Startup, Down, ProbeRtt]);
+    assert_eq!(next(Down), [Startup, Cruise, Refill, ProbeRtt]);
+    assert_eq!(next(Cruise), [Startup, Refill, ProbeRtt]);
+    assert_eq!(next(Refill), [Startup, Refill, Up, ProbeRtt]);
+    assert_eq!(next(Up), [Startup, Down, ProbeRtt]);
+    assert_eq!(next(ProbeRtt), [Startup, Down]);
 }

@@ -1,0 +1,16 @@
+//! A window that never moves: for experiments on queues.
+
+use super::{CongestionControl, Ops};
+use crate::tcp::Config;
+
+/// It has no state: [`super::Control`] leaves its window alone.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::tcp) struct Fixed;
+
+impl CongestionControl for Fixed {
+    const OPS: Ops = Ops::named("fixed");
+
+    fn new(_: &Config) -> Fixed {
+        Fixed
+    }
+}

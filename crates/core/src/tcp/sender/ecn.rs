@@ -1,0 +1,92 @@
+//! ECN at the sender: which segments are ECN-capable, and what ACKs say of marks.
+
+use crate::tcp::cc::EcnUse;
+use crate::tcp::receiver::FIRST_CEP;
+use crate::tcp::{Ack, Config};
+
+/// Which segments are sent ECN-capable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Capable {
+    /// None: ECN is off, or the handshake has shown that the peer does not know it.
+    Nothing,
+    /// New data (RFC 3168 §6.1.5).
+    Data,
+    /// All, SYNs and retransmissions too: the congestion control needs ECN (RFC 8257 §3.5).
+    Everything,
+}
+
+/// The ECN state of one sender.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Ecn {
+    capable: Capable,
+    /// With accurate ECN: the peer's counter of CE marks, modulo 8, as the last ACK gave it (RFC 9768).
+    cep: Option<u8>,
+    /// The next new segment carries CWR: the window was reduced (Linux `TCP_ECN_QUEUE_CWR`).
+    pub queue_cwr: bool,
+}
+
+impl Ecn {
+    pub fn new(config: &Config) -> Ecn {
+        let capable = match config.ecn {
+            false => Capable::Nothing,
+            true if config.cc.needs_ecn() => Capable::Everything,
+            true => Capable::Data,
+        };
+        let is_accurate = config.ecn && config.cc.ops().ecn == EcnUse::L4s;
+        Ecn { capable, cep: is_accurate.then_some(FIRST_CEP), queue_cwr: false }
+    }
+
+    /// Whether ECN is used, as far as is known.
+    pub fn is_on(&self) -> bool {
+        self.capable != Capable::Nothing
+    }
+
+    /// The handshake has shown that ECN can't be used.
+    pub fn forgo(&mut self) {
+        self.capable = Capable::Nothing;
+    }
+
+    /// Whether SYNs and retransmissions are ECN-capable.
+    pub fn covers_all(&self) -> bool {
+        self.capable == Capable::Everything
+    }
+
+    /// Whether a new segment with so much payload is ECN-capable. Linux `tcp_ecn_send`: without payload it is not.
+    #[inline]
+    pub fn covers_data(&self, payload: u32) -> bool {
+        self.is_on() && (payload > 0 || self.covers_all())
+    }
+
+    /// The peer counts its marks (RFC 9768).
+    pub fn is_accurate(&self) -> bool {
+        self.cep.is_some()
+    }
+
+    /// The window was reduced: the next new segment says so.
+    pub fn announce_reduction(&mut self) {
+        self.queue_cwr = self.is_on();
+    }
+
+    /// The reduction was undone before that.
+    pub fn withdraw_cwr(&mut self) {
+        self.queue_cwr = false;
+    }
+
+    /// How many of the `delivered` segments of this ACK were marked. `snd_una` is the lowest segment not acknowledged.
+    pub fn count_marks(&mut self, ack: &Ack, delivered: u32, snd_una: u32) -> u32 {
+        let Some(cep) = &mut self.cep else { return if self.is_on() && ack.ece() { delivered } else { 0 } };
+        // RFC 9768 §3.2.2.5: an ACK that shows nothing new may be an old one. Its count comes with the next.
+        if delivered == 0 || ack.cum < snd_una {
+            return 0;
+        }
+        let by = u32::from(ack.ace.wrapping_sub(*cep) & 7);
+        *cep = ack.ace & 7;
+        // The counter goes round only if ACKs were lost: the receiver acknowledges every second mark.
+        by.min(delivered)
+    }
+
+    /// Whether this ACK carries an echo that asks for a reduction (RFC 3168).
+    pub fn is_echo(&self, ack: &Ack) -> bool {
+        !self.is_accurate() && self.is_on() && ack.ece()
+    }
+}
