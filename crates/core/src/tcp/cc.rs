@@ -23,139 +23,19 @@ mod hystart;
 mod hystart_plus;
 mod ledbat;
 mod minmax;
+mod ops;
 mod prague;
 mod reno;
 mod vegas;
 
-use crate::tcp::pacing::PACING_SHIFT;
 use crate::tcp::rate::{Loss, RateSample};
 use crate::tcp::undo::Prior;
-use crate::tcp::{Config, HyStart, Windows};
+use crate::tcp::Config;
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 pub(super) use cwnd::{Cwnd, CwndUsage};
 pub(super) use flow::{Flow, FlowEvent, Repair};
-
-/// The sample of an ACK for a congestion control (Linux `struct ack_sample`).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct AckSample {
-    /// The time of the ACK's arrival.
-    pub now: Time,
-    /// The smoothed RTT in seconds; 0 before the first sample.
-    pub srtt: f64,
-    /// The RTT in µs of the segment that triggered the ACK.
-    pub rtt_us: u32,
-    /// The lowest segment not acknowledged, once this ACK has been processed.
-    pub snd_una: u32,
-    /// The next segment to be sent for the first time.
-    pub snd_nxt: u32,
-}
-
-/// A congestion event: something asks for a smaller window.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Congestion {
-    /// Segments outstanding, at most the window (RFC 5681's FlightSize).
-    pub flight: f64,
-    /// An ECN echo shows the congestion; otherwise a loss does.
-    pub ece: bool,
-}
-
-/// The answer to a congestion event, in segments.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Reduction {
-    /// The window that is reduced: PRR spreads the reduction over its delivery (RFC 6937 RecoverFS).
-    pub from: f64,
-    /// The new slow start threshold, to which the window falls.
-    pub ssthresh: f64,
-}
-
-/// Which ECN feedback an algorithm needs of the receiver.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum EcnUse {
-    /// None: it works without ECN, and an echo counts as a loss (RFC 3168).
-    Optional,
-    /// The exact echo of DCTCP (RFC 8257 §3.2); all packets are ECT(0).
-    Dctcp,
-    /// Accurate ECN (RFC 9768) for L4S queues (RFC 9331); data packets are ECT(1).
-    L4s,
-}
-
-/// The constants of an algorithm: the part of `tcp_congestion_ops` that is data.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ops {
-    /// The name in scenario files.
-    pub name: &'static str,
-    /// Linux's main line has an algorithm of this name that does the same.
-    pub in_linux: bool,
-    /// The algorithm sets window and pacing rate in `cong_control`.
-    pub rate_based: bool,
-    /// The ECN feedback it needs.
-    pub ecn: EcnUse,
-    /// How many windows the send buffer has room for (Linux `sndbuf_expand`).
-    pub sndbuf_expand: u32,
-    /// A paced burst is what the pacing rate sends in 2^-`pacing_shift` seconds (Linux `sk_pacing_shift`).
-    pub pacing_shift: u32,
-}
-
-impl Ops {
-    /// A window-driven algorithm that Linux does not have.
-    pub const fn named(name: &'static str) -> Ops {
-        Ops {
-            name,
-            in_linux: false,
-            rate_based: false,
-            ecn: EcnUse::Optional,
-            sndbuf_expand: 2,
-            pacing_shift: PACING_SHIFT,
-        }
-    }
-}
-
-/// A congestion control algorithm. Windows and counts are in segments.
-///
-/// The first group of methods is for window-driven algorithms, the second for rate-based ones (`OPS.rate_based`); no algorithm
-/// needs both. Methods without a body must be written, the others only where the algorithm does something there.
-pub(super) trait CongestionControl {
-    /// The algorithm's constants.
-    const OPS: Ops;
-
-    /// The state of a connection that is not established yet.
-    fn new(config: &Config) -> Self;
-
-    /// Congestion avoidance and slow start: `acked` segments were delivered to a sender that the window had limited.
-    fn cong_avoid(&mut self, _cwnd: &mut Cwnd, _acked: u32, _ack: &AckSample) {}
-
-    /// The slow start threshold after a congestion event.
-    fn ssthresh(&mut self, cwnd: &Cwnd, _event: &Congestion) -> Reduction {
-        Reduction { from: cwnd.get(), ssthresh: cwnd.ssthresh() }
-    }
-
-    /// The window after a reduction that proved spurious; `prior` was the state before it.
-    fn undo_cwnd(&self, cwnd: &Cwnd, prior: &Prior) -> f64 {
-        cwnd.get().max(prior.cwnd)
-    }
-
-    /// An ACK that advances while nothing is being repaired, before the window grows.
-    fn pkts_acked(&mut self, _cwnd: &mut Cwnd, _ack: &AckSample) {}
-
-    /// Every ACK, before the window responds: `delivered` segments, with an echo of ECN marks or without.
-    fn in_ack_event(&mut self, _delivered: u32, _ece: bool, _ack: &AckSample) {}
-
-    /// A retransmission timeout has set the window to one segment.
-    fn on_loss_timeout(&mut self) {}
-
-    /// Data is sent at `now` after `idle` time with nothing outstanding (`CA_EVENT_TX_START`).
-    fn on_tx_start(&mut self, _now: Time, _idle: Span) {}
-
-    /// The connection is established: the first window and pacing rate. `min_rtt` is the RTT of the handshake in µs.
-    fn init(&mut self, _flow: &mut Flow, _min_rtt: Option<u64>) {}
-
-    /// Every ACK, with its rate sample and the losses that it showed: sets window and pacing rate.
-    fn cong_control(&mut self, _flow: &mut Flow, _losses: &[Loss], _sample: &RateSample) {}
-
-    /// Something other than an ACK happened to the connection.
-    fn flow_event(&mut self, _flow: &mut Flow, _event: FlowEvent<'_>) {}
-}
+pub(super) use ops::{AckSample, Congestion, CongestionControl, EcnUse, Ops, Reduction};
 
 /// How an algorithm's state is kept in [`Algorithm`]: the small ones inline, the large ones in a box.
 macro_rules! stored {
@@ -458,12 +338,6 @@ impl Control {
     pub fn algorithm_mut(&mut self) -> &mut Algorithm {
         &mut self.algorithm
     }
-}
-
-/// Whether windows are counted in whole segments, as Linux does. HyStart++ and LEDBAT need fractions.
-fn counts_whole_segments(config: &Config) -> bool {
-    let fractions = matches!(config.cc, Cc::Fixed(_) | Cc::Ledbat) || config.hystart == HyStart::Plus;
-    config.windows == Windows::Linux && !fractions
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ mod window;
 
 use super::flow::{BW_UNIT, Flow, FlowEvent, Repair};
 use super::minmax::Max;
-use super::{CongestionControl, Ops};
+use super::ops::{CongestionControl, Ops};
 use crate::rng::Rng;
 use crate::tcp::Config;
 use crate::tcp::rate::{Loss, RateSample};

@@ -10,9 +10,10 @@
 //! as Linux's does: the RFC's cubic would start from a standstill.
 
 use super::bictcp::Bictcp;
+use super::cwnd::{Cwnd, counts_whole_segments};
 use super::hystart::HyStart;
 use super::hystart_plus::HyStartPlus;
-use super::{AckSample, Congestion, CongestionControl, Cwnd, Ops, Reduction, counts_whole_segments};
+use super::ops::{AckSample, Congestion, CongestionControl, Ops, Reduction};
 use crate::tcp::{Config, HyStart as Setting};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;

@@ -1,8 +1,8 @@
 //! The congestion window, counted in one of two ways: in fractions of a segment, as the RFCs have it, or in whole segments, as
 //! Linux does.
 
-use super::{Cc, counts_whole_segments, ledbat};
-use crate::tcp::Config;
+use super::ledbat;
+use crate::tcp::{Cc, Config, HyStart, Windows};
 use crate::units::Span;
 
 /// Congestion window and slow start threshold, in segments.
@@ -217,4 +217,10 @@ impl CwndUsage {
     pub fn may_grow(&self, cwnd: &Cwnd) -> bool {
         self.is_limited || (cwnd.in_slow_start() && cwnd.whole() < self.max_packets_out.saturating_mul(2))
     }
+}
+
+/// Whether windows are counted in whole segments, as Linux does. HyStart++ and LEDBAT need fractions.
+pub fn counts_whole_segments(config: &Config) -> bool {
+    let fractions = matches!(config.cc, Cc::Fixed(_) | Cc::Ledbat) || config.hystart == HyStart::Plus;
+    config.windows == Windows::Linux && !fractions
 }

@@ -9,7 +9,9 @@
 //!
 //! Deviation: a loss amid a reduction by ECN does not reduce again (Linux: to a half of what is left).
 
-use super::{AckSample, Congestion, CongestionControl, Cwnd, EcnUse, Ops, Reduction, reno};
+use super::cwnd::Cwnd;
+use super::ops::{AckSample, Congestion, CongestionControl, EcnUse, Ops, Reduction};
+use super::reno;
 use crate::tcp::{Config, Windows};
 
 /// RFC 8257 §4.2: the estimation gain is 2^-4 (Linux `dctcp_shift_g`).

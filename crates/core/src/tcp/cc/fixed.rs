@@ -1,6 +1,6 @@
 //! A window that never moves: for experiments on queues.
 
-use super::{CongestionControl, Ops};
+use super::ops::{CongestionControl, Ops};
 use crate::tcp::Config;
 
 /// It has no state: [`super::Control`] leaves its window alone.

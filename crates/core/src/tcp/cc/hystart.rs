@@ -1,6 +1,7 @@
 //! HyStart, as Linux's CUBIC has it (Ha and Rhee 2011): ends slow start before the queue overflows.
 
-use super::{AckSample, Cwnd};
+use super::cwnd::Cwnd;
+use super::ops::AckSample;
 use crate::tcp::pacing::GSO_MAX_SIZE;
 use crate::tcp::{Config, HyStart as Setting};
 

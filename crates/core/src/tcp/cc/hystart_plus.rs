@@ -6,7 +6,8 @@
 //!
 //! Deviations: the ACK that begins a phase is the first that grows by its rule; in the RFC it is the next.
 
-use super::{AckSample, Cwnd};
+use super::cwnd::Cwnd;
+use super::ops::AckSample;
 
 /// RFC 9406 §4.2: in µs.
 const MIN_RTT_THRESH: u32 = 4_000;

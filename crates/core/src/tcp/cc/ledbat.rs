@@ -9,7 +9,8 @@
 //! - A window that is not the limit takes no samples: it does not shrink either.
 //! - §2.4.2 counts each sample of an ACK; an ACK has one here.
 
-use super::{AckSample, Congestion, CongestionControl, Cwnd, Ops, Reduction};
+use super::cwnd::Cwnd;
+use super::ops::{AckSample, Congestion, CongestionControl, Ops, Reduction};
 use crate::tcp::Config;
 
 /// RFC 6817 §2.5: at most 100 ms, in µs.

@@ -13,7 +13,7 @@
 //! - No fallback for a queue that marks as RFC 3168 asks (Linux has one, off by default): it needs an L4S queue.
 
 use super::flow::{Flow, FlowEvent, Repair};
-use super::{CongestionControl, EcnUse, Ops};
+use super::ops::{CongestionControl, EcnUse, Ops};
 use crate::tcp::Config;
 use crate::tcp::pacing::FINE_SHIFT;
 use crate::tcp::rate::{Loss, RateSample};

@@ -1,7 +1,8 @@
 //! NewReno's window (RFC 5681 §3.1, with byte counting as RFC 3465 §2.1).
 
+use super::cwnd::Cwnd;
 use super::hystart_plus::HyStartPlus;
-use super::{AckSample, Congestion, CongestionControl, Cwnd, Ops, Reduction};
+use super::ops::{AckSample, Congestion, CongestionControl, Ops, Reduction};
 use crate::tcp::{Config, HyStart};
 use alloc::boxed::Box;
 

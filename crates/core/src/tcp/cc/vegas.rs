@@ -6,7 +6,9 @@
 //!
 //! Deviations: in slow start a window that is not used does not grow, as with all others here (in Linux Vegas's does).
 
-use super::{AckSample, Congestion, CongestionControl, Cwnd, Ops, Reduction, reno};
+use super::cwnd::Cwnd;
+use super::ops::{AckSample, Congestion, CongestionControl, Ops, Reduction};
+use super::reno;
 use crate::tcp::Config;
 use crate::units::{Span, Time};
 
