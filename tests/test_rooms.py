@@ -42,6 +42,7 @@ def test_a_circle_of_four_files_is_found_however_they_name_each_other(tool: Modu
     "text",
     [
         "pub struct D;",
+        "pub(in crate::a) struct D;",
         "// use crate::a::A;\npub struct D;",
         'pub struct D;\npub const WORDS: &str = "crate::a::A";',
         "pub struct D;\n#[cfg(test)]\nmod tests {\n    use crate::a::A;\n    fn one(_: A) {}\n}",

@@ -25,6 +25,8 @@ _LITERALS = re.compile(
     r"""//[^\n]* | /\*.*?\*/ | r(\#*)".*?"\1 | "(?:\\.|[^"\\])*" | '(?:\\.[^']*|[^'\\])'""", re.VERBOSE | re.DOTALL
 )
 _TEST = re.compile(r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([^)]*\))?\s+)?mod\s+(\w+)\s*([;{])")
+_VISIBILITY = re.compile(r"\bpub\(in [^)]*\)")
+"""To be seen by a module is not to need it."""
 _MOD = re.compile(r"\bmod\s+(\w+)\s*;")
 _USE = re.compile(r"(\bpub(?:\([^)]*\))?\s+)?\buse\s+([^;]+);")
 _PATH = re.compile(r"(?<![\w:])(?:\$?\w+)(?:\s*::\s*\w+)+")
@@ -95,6 +97,7 @@ def _read(files: dict[Name, tuple[Path, str]]) -> dict[Name, Module]:
         name = waiting.pop()
         file, text = files[name]
         code = _without_tests(_LITERALS.sub(lambda found: '""' if found[0][0] in "r\"'" else "", text))
+        code = _VISIBILITY.sub("pub", code)
         module = Module(file, name, _USE.sub("", code), set(_MOD.findall(code)))
         for public, tree in _USE.findall(code):
             for path, alias in _leaves(tree):

@@ -32,7 +32,7 @@ mod tlp;
 mod undo;
 mod window;
 
-pub use cc::Cc;
+pub use cc::{Cc, HyStart, Windows};
 pub use half_open::HalfOpen;
 pub use receiver::{Arrival, Receiver};
 pub use sender::Sender;
@@ -47,26 +47,6 @@ pub enum AckPolicy {
     /// So many segments together, or after the delayed-ACK time; without a number the whole window of the sender, which
     /// then has nothing in flight while the ACK is on its way.
     Window(Option<u32>),
-}
-
-/// What ends slow start before a loss does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum HyStart {
-    /// Nothing.
-    Off,
-    /// Linux's HyStart, in CUBIC.
-    Linux,
-    /// HyStart++ (RFC 9406), in CUBIC and Reno.
-    Plus,
-}
-
-/// How the windows of Reno, CUBIC, DCTCP and Vegas are counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Windows {
-    /// By whole segments, and CUBIC's growth by Linux's integers and its clock of jiffies.
-    Linux,
-    /// With their fractions, as the RFCs are written. HyStart++ and LEDBAT have it so always.
-    Rfc,
 }
 
 /// How losses are found and repaired.

@@ -26,16 +26,19 @@ mod minmax;
 mod ops;
 mod prague;
 mod reno;
+mod setup;
 mod vegas;
 
+use crate::tcp::Config;
 use crate::tcp::rate::{Loss, RateSample};
 use crate::tcp::undo::Prior;
-use crate::tcp::Config;
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 pub(super) use cwnd::{Cwnd, CwndUsage};
 pub(super) use flow::{Flow, FlowEvent, Repair};
 pub(super) use ops::{AckSample, Congestion, CongestionControl, EcnUse, Ops, Reduction};
+use setup::Setup;
+pub use setup::{HyStart, Windows};
 
 /// How an algorithm's state is kept in [`Algorithm`]: the small ones inline, the large ones in a box.
 macro_rules! stored {
@@ -80,10 +83,10 @@ macro_rules! algorithms {
         }
 
         impl Algorithm {
-            fn new(config: &Config) -> Algorithm {
-                match config.cc {
-                    $(Cc::$Name => Algorithm::$Name(stored!($store = <$kind>::new(config))),)*
-                    Cc::Fixed(_) => Algorithm::Fixed(fixed::Fixed::new(config)),
+            fn new(cc: Cc, setup: &Setup) -> Algorithm {
+                match cc {
+                    $(Cc::$Name => Algorithm::$Name(stored!($store = <$kind>::new(setup))),)*
+                    Cc::Fixed(_) => Algorithm::Fixed(fixed::Fixed::new(setup)),
                     Cc::Linux(name) => panic!("bug: a world that has no {name} did not refuse it"),
                 }
             }
@@ -167,6 +170,20 @@ impl core::fmt::Display for Cc {
     }
 }
 
+/// The part of a connection's settings that concerns its algorithm. HyStart++ and LEDBAT need windows with fractions.
+fn setup(config: &Config) -> Setup {
+    let fractions = matches!(config.cc, Cc::Fixed(_) | Cc::Ledbat) || config.hystart == HyStart::Plus;
+    Setup {
+        seed: config.seed,
+        mss: config.mss,
+        iw: config.iw,
+        hz: config.hz,
+        hystart: config.hystart,
+        windows: config.windows,
+        is_whole: config.windows == Windows::Linux && !fractions,
+    }
+}
+
 /// The door: a connection's congestion window and the algorithm that moves it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Control {
@@ -176,7 +193,15 @@ pub(super) struct Control {
 
 impl Control {
     pub fn new(config: &Config) -> Control {
-        Control { cwnd: Cwnd::new(config), algorithm: Algorithm::new(config) }
+        let setup = setup(config);
+        let (window, ssthresh) = match config.cc {
+            Cc::Fixed(window) => (window, f64::from(window.max(1))),
+            // RFC 6817 §2.5: it begins with two segments, and without slow start.
+            Cc::Ledbat => (ledbat::MIN_CWND as u32, 0.0),
+            _ => (config.iw, f64::INFINITY),
+        };
+        let cwnd = Cwnd::new(window.max(1), ssthresh, setup.is_whole);
+        Control { cwnd, algorithm: Algorithm::new(config.cc, &setup) }
     }
 
     /// The window in whole segments (Linux `snd_cwnd`).

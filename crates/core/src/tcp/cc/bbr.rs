@@ -18,8 +18,8 @@ mod window;
 use super::flow::{BW_UNIT, Flow, FlowEvent, Repair};
 use super::minmax::Max;
 use super::ops::{CongestionControl, Ops};
+use super::setup::Setup;
 use crate::rng::Rng;
-use crate::tcp::Config;
 use crate::tcp::rate::{Loss, RateSample};
 use bandwidth::{Aggregation, LongTerm};
 use probe_bw::ProbeBw;
@@ -181,7 +181,7 @@ struct Basis {
 impl CongestionControl for Bbr {
     const OPS: Ops = Ops { in_linux: true, rate_based: true, sndbuf_expand: 3, ..Ops::named("bbr") };
 
-    fn new(config: &Config) -> Bbr {
+    fn new(setup: &Setup) -> Bbr {
         Bbr {
             mode: Mode::Startup,
             min_rtt: u64::MAX,
@@ -198,7 +198,7 @@ impl CongestionControl for Bbr {
             aggregation: Aggregation::default(),
             basis: None,
             target_cwnd: 0,
-            rng: Rng::stream(config.seed, "congestion control"),
+            rng: Rng::stream(setup.seed, "congestion control"),
         }
     }
 

@@ -21,8 +21,8 @@ mod window;
 use super::flow::{BW_UNIT, Flow, FlowEvent, Repair};
 use super::minmax::Max;
 use super::ops::{CongestionControl, Ops};
+use super::setup::Setup;
 use crate::rng::Rng;
-use crate::tcp::Config;
 use crate::tcp::rate::{Loss, RateSample};
 use probe_rtt::ProbeRtt;
 
@@ -282,7 +282,7 @@ pub(in crate::tcp) struct Bbr3 {
 impl CongestionControl for Bbr3 {
     const OPS: Ops = Ops { rate_based: true, sndbuf_expand: 3, ..Ops::named("bbr3") };
 
-    fn new(config: &Config) -> Bbr3 {
+    fn new(setup: &Setup) -> Bbr3 {
         let bounds = Bounds { bw_shortterm: 0, inflight_shortterm: 0, inflight_longterm: 0 };
         Bbr3 {
             phase: Phase::Startup,
@@ -323,7 +323,7 @@ impl CongestionControl for Bbr3 {
             restoration: Restoration { prior_cwnd: 0, prev_repair: Repair::None },
             undo: Undo { state: None, bounds },
             idle_restart: false,
-            rng: Rng::stream(config.seed, "congestion control"),
+            rng: Rng::stream(setup.seed, "congestion control"),
         }
     }
 

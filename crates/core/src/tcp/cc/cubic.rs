@@ -10,11 +10,11 @@
 //! as Linux's does: the RFC's cubic would start from a standstill.
 
 use super::bictcp::Bictcp;
-use super::cwnd::{Cwnd, counts_whole_segments};
+use super::cwnd::Cwnd;
 use super::hystart::HyStart;
 use super::hystart_plus::HyStartPlus;
 use super::ops::{AckSample, Congestion, CongestionControl, Ops, Reduction};
-use crate::tcp::{Config, HyStart as Setting};
+use super::setup::{HyStart as Setting, Setup};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 
@@ -32,15 +32,13 @@ pub(in crate::tcp) enum Cubic {
 impl CongestionControl for Cubic {
     const OPS: Ops = Ops { in_linux: true, ..Ops::named("cubic") };
 
-    fn new(config: &Config) -> Cubic {
+    fn new(setup: &Setup) -> Cubic {
         // RFC 9438 §4.10: after HyStart++ the cubic starts from a standstill.
-        let curve = Curve::new(config.hystart == Setting::Linux);
-        match config.hystart {
+        let curve = Curve::new(setup.hystart == Setting::Linux);
+        match setup.hystart {
             Setting::Plus => Cubic::RfcPlus { curve, hystart: Box::new(HyStartPlus::new()) },
-            _ if counts_whole_segments(config) => {
-                Cubic::Linux { curve: Bictcp::new(config.hz), hystart: HyStart::new(config) }
-            }
-            _ => Cubic::Rfc { curve, hystart: HyStart::new(config) },
+            _ if setup.is_whole => Cubic::Linux { curve: Bictcp::new(setup.hz), hystart: HyStart::new(setup) },
+            _ => Cubic::Rfc { curve, hystart: HyStart::new(setup) },
         }
     }
 

@@ -1,8 +1,6 @@
 //! The congestion window, counted in one of two ways: in fractions of a segment, as the RFCs have it, or in whole segments, as
 //! Linux does.
 
-use super::ledbat;
-use crate::tcp::{Cc, Config, HyStart, Windows};
 use crate::units::Span;
 
 /// Congestion window and slow start threshold, in segments.
@@ -23,21 +21,9 @@ pub(in crate::tcp) struct Cwnd {
 }
 
 impl Cwnd {
-    pub fn new(config: &Config) -> Cwnd {
-        let (window, ssthresh) = match config.cc {
-            Cc::Fixed(window) => (window.max(1), f64::from(window.max(1))),
-            // RFC 6817 §2.5: it begins with two segments, and without slow start.
-            Cc::Ledbat => (ledbat::MIN_CWND as u32, 0.0),
-            _ => (config.iw.max(1), f64::INFINITY),
-        };
-        Cwnd {
-            snd_cwnd: window,
-            snd_cwnd_cnt: 0,
-            cwnd: f64::from(window),
-            ssthresh,
-            initial: window,
-            is_whole: counts_whole_segments(config),
-        }
+    /// A window of so many segments. It has no fraction if `is_whole`.
+    pub fn new(window: u32, ssthresh: f64, is_whole: bool) -> Cwnd {
+        Cwnd { snd_cwnd: window, snd_cwnd_cnt: 0, cwnd: f64::from(window), ssthresh, initial: window, is_whole }
     }
 
     /// The window in whole segments.
@@ -217,10 +203,4 @@ impl CwndUsage {
     pub fn may_grow(&self, cwnd: &Cwnd) -> bool {
         self.is_limited || (cwnd.in_slow_start() && cwnd.whole() < self.max_packets_out.saturating_mul(2))
     }
-}
-
-/// Whether windows are counted in whole segments, as Linux does. HyStart++ and LEDBAT need fractions.
-pub fn counts_whole_segments(config: &Config) -> bool {
-    let fractions = matches!(config.cc, Cc::Fixed(_) | Cc::Ledbat) || config.hystart == HyStart::Plus;
-    config.windows == Windows::Linux && !fractions
 }

@@ -12,7 +12,7 @@
 use super::cwnd::Cwnd;
 use super::ops::{AckSample, Congestion, CongestionControl, EcnUse, Ops, Reduction};
 use super::reno;
-use crate::tcp::{Config, Windows};
+use super::setup::{Setup, Windows};
 
 /// RFC 8257 §4.2: the estimation gain is 2^-4 (Linux `dctcp_shift_g`).
 const SHIFT_G: u32 = 4;
@@ -65,8 +65,8 @@ impl Dctcp {
 impl CongestionControl for Dctcp {
     const OPS: Ops = Ops { in_linux: true, ecn: EcnUse::Dctcp, ..Ops::named("dctcp") };
 
-    fn new(config: &Config) -> Dctcp {
-        Dctcp::starting(config.windows == Windows::Linux)
+    fn new(setup: &Setup) -> Dctcp {
+        Dctcp::starting(setup.windows == Windows::Linux)
     }
 
     #[inline]

@@ -2,8 +2,8 @@
 
 use super::cwnd::Cwnd;
 use super::ops::AckSample;
+use super::setup::{HyStart as Setting, Setup};
 use crate::tcp::pacing::GSO_MAX_SIZE;
-use crate::tcp::{Config, HyStart as Setting};
 
 /// HyStart acts from this window on, in segments (`hystart_low_window`).
 const LOW_WINDOW: u32 = 16;
@@ -41,7 +41,7 @@ pub(in crate::tcp) struct HyStart {
 }
 
 impl HyStart {
-    pub fn new(config: &Config) -> HyStart {
+    pub fn new(setup: &Setup) -> HyStart {
         HyStart {
             delay_min: u32::MAX,
             curr_rtt: u32::MAX,
@@ -49,8 +49,8 @@ impl HyStart {
             last_ack: 0,
             end_seq: 0,
             sample_cnt: 0,
-            mss: config.mss,
-            is_enabled: config.hystart == Setting::Linux,
+            mss: setup.mss,
+            is_enabled: setup.hystart == Setting::Linux,
             found: false,
         }
     }
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn hystart_needs_more_than_eight_samples_above_the_threshold() {
-        let mut hystart = HyStart::new(&Config::default());
+        let mut hystart = HyStart::new(&crate::tcp::cc::setup(&crate::tcp::Config::default()));
         // ACKs 3 ms apart are no train. The first round sets the minimum: 80 ms, the threshold is 90.
         assert!(!feed(&mut hystart, 0, 80_000, 1));
         for i in 0..12u64 {
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn hystart_ends_when_a_train_lasts_half_the_rtt() {
-        let mut hystart = HyStart::new(&Config::default());
+        let mut hystart = HyStart::new(&crate::tcp::cc::setup(&crate::tcp::Config::default()));
         for i in 0..100u64 {
             let ended = feed(&mut hystart, 1_000 * i, 80_000, 1 + i as u32 / 50);
             assert_eq!(ended, i > 40, "{i}");

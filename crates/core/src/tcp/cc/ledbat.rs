@@ -11,7 +11,7 @@
 
 use super::cwnd::Cwnd;
 use super::ops::{AckSample, Congestion, CongestionControl, Ops, Reduction};
-use crate::tcp::Config;
+use super::setup::Setup;
 
 /// RFC 6817 §2.5: at most 100 ms, in µs.
 const TARGET: u32 = 100_000;
@@ -80,7 +80,7 @@ impl Ledbat {
 impl CongestionControl for Ledbat {
     const OPS: Ops = Ops::named("ledbat");
 
-    fn new(_: &Config) -> Ledbat {
+    fn new(_: &Setup) -> Ledbat {
         Ledbat::starting()
     }
 

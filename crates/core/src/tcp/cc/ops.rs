@@ -4,7 +4,7 @@
 
 use super::cwnd::Cwnd;
 use super::flow::{Flow, FlowEvent};
-use crate::tcp::Config;
+use super::setup::Setup;
 use crate::tcp::pacing::PACING_SHIFT;
 use crate::tcp::rate::{Loss, RateSample};
 use crate::tcp::undo::Prior;
@@ -94,7 +94,7 @@ pub(in crate::tcp) trait CongestionControl {
     const OPS: Ops;
 
     /// The state of a connection that is not established yet.
-    fn new(config: &Config) -> Self;
+    fn new(setup: &Setup) -> Self;
 
     /// Congestion avoidance and slow start: `acked` segments were delivered to a sender that the window had limited.
     fn cong_avoid(&mut self, _cwnd: &mut Cwnd, _acked: u32, _ack: &AckSample) {}

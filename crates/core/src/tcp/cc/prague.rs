@@ -14,7 +14,7 @@
 
 use super::flow::{Flow, FlowEvent, Repair};
 use super::ops::{CongestionControl, EcnUse, Ops};
-use crate::tcp::Config;
+use super::setup::Setup;
 use crate::tcp::pacing::FINE_SHIFT;
 use crate::tcp::rate::{Loss, RateSample};
 
@@ -196,8 +196,8 @@ impl Prague {
 impl CongestionControl for Prague {
     const OPS: Ops = Ops { rate_based: true, ecn: EcnUse::L4s, pacing_shift: FINE_SHIFT, ..Ops::named("prague") };
 
-    fn new(config: &Config) -> Prague {
-        Prague::starting(config.iw, 0)
+    fn new(setup: &Setup) -> Prague {
+        Prague::starting(setup.iw, 0)
     }
 
     fn init(&mut self, flow: &mut Flow, _: Option<u64>) {

@@ -3,7 +3,7 @@
 use super::cwnd::Cwnd;
 use super::hystart_plus::HyStartPlus;
 use super::ops::{AckSample, Congestion, CongestionControl, Ops, Reduction};
-use crate::tcp::{Config, HyStart};
+use super::setup::{HyStart, Setup};
 use alloc::boxed::Box;
 
 /// Reno has no state of its own, but HyStart++ may end its first slow start.
@@ -15,8 +15,8 @@ pub(in crate::tcp) struct Reno {
 impl CongestionControl for Reno {
     const OPS: Ops = Ops { in_linux: true, ..Ops::named("reno") };
 
-    fn new(config: &Config) -> Reno {
-        Reno { hystart_plus: (config.hystart == HyStart::Plus).then(|| Box::new(HyStartPlus::new())) }
+    fn new(setup: &Setup) -> Reno {
+        Reno { hystart_plus: (setup.hystart == HyStart::Plus).then(|| Box::new(HyStartPlus::new())) }
     }
 
     #[inline]

@@ -9,7 +9,7 @@
 use super::cwnd::Cwnd;
 use super::ops::{AckSample, Congestion, CongestionControl, Ops, Reduction};
 use super::reno;
-use crate::tcp::Config;
+use super::setup::Setup;
 use crate::units::{Span, Time};
 
 /// The fewest segments to keep in the queue (Linux `alpha`).
@@ -104,7 +104,7 @@ impl Vegas {
 impl CongestionControl for Vegas {
     const OPS: Ops = Ops { in_linux: true, ..Ops::named("vegas") };
 
-    fn new(_: &Config) -> Vegas {
+    fn new(_: &Setup) -> Vegas {
         Vegas::starting()
     }
 

@@ -1,0 +1,40 @@
+//! What an algorithm is given when its connection is set up: the part of [`Config`](crate::tcp::Config) that concerns it.
+
+/// What ends slow start before a loss does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HyStart {
+    /// Nothing.
+    Off,
+    /// Linux's HyStart, in CUBIC.
+    Linux,
+    /// HyStart++ (RFC 9406), in CUBIC and Reno.
+    Plus,
+}
+
+/// How the windows of Reno, CUBIC, DCTCP and Vegas are counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Windows {
+    /// By whole segments, and CUBIC's growth by Linux's integers and its clock of jiffies.
+    Linux,
+    /// With their fractions, as the RFCs are written. HyStart++ and LEDBAT have it so always.
+    Rfc,
+}
+
+/// The settings of a connection that its congestion control reads.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::tcp) struct Setup {
+    /// Seeds the algorithm's random numbers.
+    pub seed: u64,
+    /// Payload bytes of a full segment.
+    pub mss: u32,
+    /// Initial window in segments.
+    pub iw: u32,
+    /// Ticks a second of Linux's clock.
+    pub hz: u32,
+    /// What ends slow start before a loss does.
+    pub hystart: HyStart,
+    /// How windows are counted.
+    pub windows: Windows,
+    /// The window has no fraction: `windows` asks for whole segments, and the algorithm needs no fractions.
+    pub is_whole: bool,
+}
