@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import ROOT, SMALL
-from sojourn import identity, run
+from sojourn import identity
 from sojourn.plan import load
+from sojourn.worlds import Simulator
 
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.toml")) + sorted((ROOT / "experiments/agree/drawn").glob("*.toml"))
 
@@ -145,9 +146,9 @@ def test_the_content_of_a_named_file_is_a_part_of_it(tmp_path: Path) -> None:
 def test_the_simulator_is_known_by_its_compiled_code(tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text(SMALL)
     plan = load(tmp_path / "small.toml")
-    key = run.Simulator().key(plan, 0)
+    key = Simulator().key(plan, 0)
     assert len(key["simulator"]) == 64
-    assert run.Simulator("heap").key(plan, 1) == key, "both engines give the same bytes"
+    assert Simulator("heap").key(plan, 1) == key, "both engines give the same bytes"
 
 
 def test_up_and_down_are_other_words_for_the_same_run() -> None:

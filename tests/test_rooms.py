@@ -49,7 +49,7 @@ def test_a_circle_of_four_files_is_found_however_they_name_each_other(tool: Modu
         "pub use crate::a::A;\npub struct D;",
         "use std::a::A;\npub struct D(A);",
     ],
-    ids=["nothing", "a comment", "a text", "a test", "a re-export", "another crate"],
+    ids=["nothing", "a visibility", "a comment", "a text", "a test", "a re-export", "another crate"],
 )
 def test_what_is_no_need_of_a_file_makes_no_circle(tool: ModuleType, tmp_path: Path, text: str) -> None:
     assert found(tool, tmp_path, RING | {"d.rs": text}) == []

@@ -581,7 +581,7 @@ class Numbers:
         return ""
 
     def keep(self, items: Sequence[int], outcomes: Sequence[Any]) -> None:
-        self.kept += outcomes
+        self.kept.extend(outcomes)
 
 
 def test_an_executor_asks_for_work_only_when_a_core_is_free() -> None:

@@ -35,6 +35,7 @@ MOST_OUT = 768
 AHEAD = 2
 """Bundles that a worker's thread has, so that it need not wait for the next one."""
 CONNECT_S = 10.0
+ENDED = ("finished", "error")
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class _Session(Generic[Item, Outcome]):
                 elif not over:
                     time.sleep(POLL_S)
                 self._refuse_if_lost()
-                for future in [one for one in self.out if one.done()]:
+                for future in [one for one in self.out if one.status in ENDED]:
                     yield from self._take(future)
                 tell(0.0)
         finally:
@@ -200,7 +201,8 @@ class _Session(Generic[Item, Outcome]):
     def _refuse_if_lost(self) -> None:
         if self.client.status not in ("running", "connecting"):
             self._refuse_lost()
-        if any(future.status in ("cancelled", "lost") for future in self.out):
+        # A future that is lost, as its worker was, is made again by the scheduler.
+        if any(future.status == "cancelled" for future in self.out):
             self._refuse_lost()
 
     def _refuse_lost(self) -> None:

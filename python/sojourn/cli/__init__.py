@@ -22,6 +22,7 @@ from sojourn.errors import Refusal
 def main() -> None:
     """Runs the command; the only place that knows exit codes."""
     _stop_as_by_ctrl_c()
+    _hide_pandas()
     try:
         code = cli.main(standalone_mode=False)
     except (Refusal, _core.Error) as error:
@@ -39,6 +40,15 @@ def main() -> None:
     except ReaderLeftError:
         _leave(0)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _hide_pandas() -> None:
+    """Makes `import pandas` fail: pyarrow imports it where it is installed, which takes longer than a short run.
+
+    No verb needs it. A program that uses the Python API has it as usual.
+    """
+    modules: dict[str, object] = sys.modules  # type: ignore[assignment]
+    modules.setdefault("pandas", None)
 
 
 def _stop_as_by_ctrl_c() -> None:
