@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from importlib.abc import MetaPathFinder
 from typing import NoReturn
 
 import click
@@ -42,13 +43,21 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
+class _WithoutPandas(MetaPathFinder):
+    """Finds no pandas."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        """Raises ModuleNotFoundError for pandas, and leaves other modules to the next finder."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError("No module named 'pandas'", name="pandas")
+
+
 def _hide_pandas() -> None:
     """Makes `import pandas` fail: pyarrow imports it where it is installed, which takes longer than a short run.
 
     No verb needs it. A program that uses the Python API has it as usual.
     """
-    modules: dict[str, object] = sys.modules  # type: ignore[assignment]
-    modules.setdefault("pandas", None)
+    sys.meta_path.insert(0, _WithoutPandas())
 
 
 def _stop_as_by_ctrl_c() -> None:
