@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import pickle
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -317,25 +316,6 @@ def test_a_users_program_and_the_notebooks_are_typed(tmp_path: Path) -> None:
     )
     assert played.returncode == 0, played.stderr
     assert "goodput" in played.stdout
-
-
-PAGES = ("README.md", "docs/tutorial-python.md", "docs/how-to/use-results-in-scripts.md")
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_the_python_of_a_page_runs(page: str, tmp_path: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
-    assert blocks
-    program = "\n".join(blocks)
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
-
-
-def test_pages_that_show_python_are_all_run() -> None:
-    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    shown = {str(page.relative_to(ROOT)) for page in pages if "```python\nimport sojourn" in page.read_text()}
-    assert shown == set(PAGES)
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
