@@ -75,7 +75,7 @@ def _client(address: str | None, jobs: int | None) -> Iterator[Client]:
                 n_workers=count,
                 threads_per_worker=1,
                 processes=True,
-                dashboard_address=None,
+                dashboard_address=":0",  # any free port: two clusters may run here
                 silence_logs=logging.CRITICAL,
             )
             stack.enter_context(local)
