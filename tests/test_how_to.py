@@ -8,9 +8,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from conftest import ROOT
+import pytest
 
-GUIDE = ROOT / "docs/how-to/add-a-discipline.md"
+from conftest import ROOT
 
 
 def copied(folder: Path) -> Path:
@@ -23,13 +23,24 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def test_the_discipline_of_the_guide_is_a_file_and_two_lines_of_others_and_its_test_passes(tmp_path: Path) -> None:
-    (diff,) = re.findall(r"^```diff\n(.*?)^```$", GUIDE.read_text(), re.M | re.S)
+@pytest.mark.parametrize(
+    ("guide", "files", "tests"),
+    [
+        ("add-a-discipline", ("qdisc", "qdisc/expire", "qdisc/list"), "qdisc::expire::"),
+        ("add-a-congestion-control", ("tcp/cc", "tcp/cc/scalable"), "tcp::cc::scalable::"),
+    ],
+)
+def test_what_a_guide_adds_is_one_file_and_lines_of_lists_and_its_test_passes(
+    guide: str, files: tuple[str, ...], tests: str, tmp_path: Path
+) -> None:
+    text = (ROOT / f"docs/how-to/{guide}.md").read_text()
+    (diff,) = re.findall(r"^```diff\n(.*?)^```$", text, re.M | re.S)
     changed = re.findall(r"^\+\+\+ b/(.*)$", diff, re.M)
-    assert sorted(changed) == [f"crates/core/src/{name}.rs" for name in ("qdisc", "qdisc/expire", "qdisc/list")]
+    assert sorted(changed) == [f"crates/core/src/{name}.rs" for name in files]
+    assert [name for name in changed if not (ROOT / name).exists()] == changed[1:2], "the page adds a file"
     folder = copied(tmp_path)
     subprocess.run(["git", "apply", "-"], input=diff, cwd=folder, text=True, check=True)
-    command = ["cargo", "test", "--offline", "--quiet", "--lib", "qdisc::expire::"]
+    command = ["cargo", "test", "--offline", "--quiet", "--lib", tests]
     environment = os.environ | {"CARGO_TARGET_DIR": str(ROOT / "target/how-to")}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
