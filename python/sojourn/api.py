@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 from sojourn import _core, pipeline, records
 from sojourn import plan as plans
 from sojourn.errors import Refusal, nearest_of
-from sojourn.executors import Cores, Executor, named_executor
+from sojourn.executors import Cores, Executor
 from sojourn.finished import Keep
+from sojourn.on_dask import named_executor
 from sojourn.results import Results
 from sojourn.runs import Runs, RunsInMemory, RunsInStore
 from sojourn.until import Until

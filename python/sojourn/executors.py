@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from sojourn import _core
-from sojourn.errors import Refusal, nearest_of
 
 POLL_S = 0.1
 """Seconds between two looks at the progress and for Ctrl-C."""
@@ -121,27 +120,3 @@ def _finished(
             time.sleep(POLL_S)
         return set()
     return wait(playing, timeout=POLL_S, return_when=FIRST_COMPLETED).done
-
-
-DASK = "dask"
-
-
-def named_executor(word: str, jobs: int | None = None) -> Executor:
-    """The executor that `--on` names: `dask://HOST:PORT`, or `dask` for a cluster that is started here.
-
-    `jobs` is the number of worker processes of the latter. Raises Refusal for anything else. Dask is imported when the
-    first run is played.
-    """
-    from sojourn.on_dask import Dask
-
-    scheme, between, address = word.partition("://")
-    host, colon, port = address.rpartition(":")
-    if word == DASK:
-        return Dask(None, jobs)
-    if scheme != DASK or not between:
-        raise Refusal(f"--on = {word}: expected dask://HOST:PORT or dask{nearest_of(word, [DASK])}")
-    if not (host and colon and port.isdecimal() and 0 < int(port) < 65536):
-        raise Refusal(f"--on = {word}: expected dask://HOST:PORT, with the port of a scheduler, such as 8786")
-    if jobs is not None:
-        raise Refusal(f"--jobs = {jobs}: not with --on {word}, whose workers decide how many runs they play at a time")
-    return Dask(f"tcp://{address}")

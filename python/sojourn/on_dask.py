@@ -19,8 +19,8 @@ from importlib import import_module
 from typing import Any, Generic, cast
 
 from sojourn import _core
-from sojourn.errors import Refusal
-from sojourn.executors import POLL_S, Item, Outcome, Tell, Work
+from sojourn.errors import Refusal, nearest_of
+from sojourn.executors import POLL_S, Executor, Item, Outcome, Tell, Work
 
 Client = Any
 Future = Any
@@ -230,3 +230,24 @@ def play(task: bytes, key: object, items: Sequence[Any]) -> tuple[list[Any], flo
 def _task(task: bytes) -> Any:
     """A task, made once for all bundles that a worker plays of it."""
     return pickle.loads(task)
+
+
+DASK = "dask"
+
+
+def named_executor(word: str, jobs: int | None = None) -> Executor:
+    """The executor that `--on` names: `dask://HOST:PORT`, or `dask` for a cluster that is started here.
+
+    `jobs` is the number of worker processes of the latter. Raises Refusal for anything else.
+    """
+    scheme, between, address = word.partition("://")
+    host, colon, port = address.rpartition(":")
+    if word == DASK:
+        return Dask(None, jobs)
+    if scheme != DASK or not between:
+        raise Refusal(f"--on = {word}: expected dask://HOST:PORT or dask{nearest_of(word, [DASK])}")
+    if not (host and colon and port.isdecimal() and 0 < int(port) < 65536):
+        raise Refusal(f"--on = {word}: expected dask://HOST:PORT, with the port of a scheduler, such as 8786")
+    if jobs is not None:
+        raise Refusal(f"--jobs = {jobs}: not with --on {word}, whose workers decide how many runs they play at a time")
+    return Dask(f"tcp://{address}")

@@ -14,7 +14,7 @@ from sojourn.cases import Address, Cases, Values
 from sojourn.errors import Refusal, nearest_of
 from sojourn.means import Mean, mean_of, present
 from sojourn.measured import Flow, Hop, Jain, Measure
-from sojourn.runs import Combination, Runs, RunsInMemory
+from sojourn.runs import Combination, Runs, RunsInMemory, base_rtts
 from sojourn.words import number_text
 
 if TYPE_CHECKING:
@@ -201,30 +201,14 @@ class Results:
         found = {address: np.full(len(indices), np.nan) for address in addresses}
         bases: dict[int, dict[str, float]] = {}
         if any(one.above_base for one in addresses):
-            bases = self._base_rtts(combinations)
+            abouts = [about for one in combinations for about in self.kept.abouts(one).items()]
+            bases = {index: base_rtts(about) for index, about in abouts}
         for places, rows in self.kept.batches(indices, measures.COLUMNS):
             of_rows = [bases.get(indices[place], {}) for place in places]
             for address in addresses:
                 found[address][places] = measures.values_at(rows, address, of_rows)
         ends = np.cumsum([len(one.indices) for one in combinations])[:-1]
         return {address: [present(part) for part in np.split(numbers, ends)] for address, numbers in found.items()}
-
-    def _base_rtts(self, combinations: Sequence[Combination]) -> dict[int, dict[str, float]]:
-        """Each run's base RTTs in ms, by flow.
-
-        If those of a combination's first and last seed agree, so do the others.
-        """
-
-        def of_run(index: int) -> dict[str, float]:
-            return {flow["name"]: float(flow["base_rtt_ms"]) for flow in self.kept.about(index)["flows"]}
-
-        found: dict[int, dict[str, float]] = {}
-        for one in combinations:
-            first, *others = one.indices
-            found[first] = of_run(first)
-            same = bool(others) and of_run(others[-1]) == found[first]
-            found |= {index: found[first] if same else of_run(index) for index in others}
-        return found
 
     # ---- by name ----
 

@@ -71,6 +71,9 @@ class Runs(Protocol):
     def about(self, index: int) -> dict[str, Any]:
         """The queues and flows of a run."""
 
+    def abouts(self, combination: Combination) -> dict[int, dict[str, Any]]:
+        """The queues and flows of each of its runs; the first one's for all if base RTTs do not depend on the seed."""
+
     def seed(self, index: int) -> int:
         """The seed of a run."""
 
@@ -106,6 +109,8 @@ class RunsInMemory:
         self._firsts: set[int] = set()
         self._records: dict[int, records.RunRecord] = {}
         self._finished: dict[int, Finished] = {}
+        self._table: tuple[list[int], pa.Table] | None = None
+        """The rows that were asked for last, with the numbers of their runs: a run does not change."""
 
     @staticmethod
     def of(found: Sequence[records.RunRecord]) -> RunsInMemory:
@@ -152,9 +157,12 @@ class RunsInMemory:
         from sojourn import columns
 
         there = [place for place, index in enumerate(indices) if index in self._records]
-        rows = [row_of(self._records[indices[place]], file=self._stem, id=str(indices[place])) for place in there]
-        if rows:
-            yield there, columns.table_of(rows).select(["id", *names])
+        wanted = [indices[place] for place in there]
+        if self._table is None or self._table[0] != wanted:
+            rows = [row_of(self._records[index], file=self._stem, id=str(index)) for index in wanted]
+            self._table = (wanted, columns.table_of(rows))
+        if wanted:
+            yield there, self._table[1].select(["id", *names])
 
     @property
     def _stem(self) -> str:
@@ -162,6 +170,9 @@ class RunsInMemory:
 
     def about(self, index: int) -> dict[str, Any]:
         return self._records[index].about
+
+    def abouts(self, combination: Combination) -> dict[int, dict[str, Any]]:
+        return {index: self.about(index) for index in combination.indices}
 
     def read(self, indices: Sequence[int], *, series: bool = False) -> list[records.RunRecord]:
         return [self._records[index] for index in indices]
@@ -271,6 +282,20 @@ class RunsInStore:
     def about(self, index: int) -> dict[str, Any]:
         return self._plan.describe(index)
 
+    def abouts(self, combination: Combination) -> dict[int, dict[str, Any]]:
+        """Describing a run draws its workload. If the base RTTs of the first and last seed agree, so do the others."""
+        first, *others = combination.indices
+        found = {first: self.about(first)}
+        same = bool(others) and base_rtts(self.about(others[-1])) == base_rtts(found[first])
+        return found | {index: found[first] if same else self.about(index) for index in others}
+
+    def _combinations(self, indices: Sequence[int]) -> list[Combination]:
+        """These runs by what they set: those of a combination share one dictionary."""
+        groups: dict[int, list[int]] = {}
+        for index in indices:
+            groups.setdefault(id(self._sets[index]), []).append(index)
+        return [Combination(self._sets[group[0]], group) for group in groups.values()]
+
     def seed(self, index: int) -> int:
         return self._plan.runs[index]["seed"]
 
@@ -289,6 +314,9 @@ class RunsInStore:
             if not self.series:
                 raise Refusal("series: none were kept: expected series=True")
             return [records.read_run(self.store.series(self.ids[index])) for index in indices]
+        abouts: dict[int, dict[str, Any]] = {}
+        for one in self._combinations(indices):
+            abouts |= self.abouts(one)
         found: dict[int, records.RunRecord] = {}
         for places, rows in self.batches(indices, STORED):
             for place, row in zip(places, columns.rows_of(rows), strict=True):
@@ -298,13 +326,18 @@ class RunsInStore:
                     title=self._plan.title,
                     scenario=self._plan.text,
                     result=columns.result_of(row, world=self._world, set=self._sets[index]),
-                    about=self.about(index),
+                    about=abouts[index],
                     series={},
                     distribution={},
                     rates={},
                     versions=row["versions"],
                 )
         return [found[index] for index in indices if index in found]
+
+
+def base_rtts(about: Mapping[str, Any]) -> dict[str, float]:
+    """The base RTT of each flow of a run in ms, by the flow's name."""
+    return {flow["name"]: float(flow["base_rtt_ms"]) for flow in about["flows"]}
 
 
 def row_of(

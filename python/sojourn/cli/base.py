@@ -166,7 +166,8 @@ def executor_options(command: Verb) -> Verb:
 
     @functools.wraps(command)
     def with_executor(*, jobs: int | None, on: str | None, **others: Any) -> Any:
-        from sojourn.executors import Cores, named_executor
+        from sojourn.executors import Cores
+        from sojourn.on_dask import named_executor
 
         return command(executor=Cores(jobs) if on is None else named_executor(on, jobs), **others)
 

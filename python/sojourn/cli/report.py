@@ -32,18 +32,13 @@ def report(source: Path, out: Path | None, form: str, picture: Format) -> None:
 
     The folder pictures has each picture in the chosen format, and its numbers as CSV.
     """
-    from sojourn import records, report
-    from sojourn.results import Results
+    from sojourn import report
+    from sojourn.api import open_results
 
     refuse_file(out)
-    runs = records.read_folder(source)
+    results = open_results(source)
     folder = out or (source if source.is_dir() else source.parent)
     folder.mkdir(parents=True, exist_ok=True)
-    skipped, interrupted = [], False
-    results = source / records.RESULTS
-    if source.is_dir() and results.exists():
-        known = records.read_results(results)
-        skipped, interrupted = known.get("skipped", []), known.get("interrupted", False)
-    page = report.write(folder, runs, skipped, interrupted, form=picture)
-    show_runs(Results.of_records(runs, skipped, interrupted=interrupted), form)
+    page = report.write(folder, results.runs, results.skipped, results.interrupted, form=picture)
+    show_runs(results, form)
     click.echo(f"report: {page}", err=True)
