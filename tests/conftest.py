@@ -12,6 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sojourn import _core, pipeline
@@ -101,6 +103,12 @@ def compare(
 def sweep(plan: _core.Plan, store: Store, *, series: bool = False, jobs: int | None = None, **how: Any) -> Results:
     """Plays a plan into a store, as `sojourn sweep` does."""
     return pipeline.execute(plan, RunsInStore(store, series), executor=Cores(jobs), **how)
+
+
+def rows(store: Path) -> pa.Table:
+    """All runs of a store, in one order."""
+    Store(store).fold()
+    return pa.concat_tables(pq.read_table(path) for path in (store / "runs").glob("*.parquet")).sort_by("id")
 
 
 @pytest.fixture

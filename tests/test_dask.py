@@ -14,14 +14,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import sojourn as sj
-from conftest import SMALL, Run
+from conftest import SMALL, Run, rows
 from sojourn import on_dask
-from sojourn.store import Store
 
 QUIET = os.environ | {"PYTHONWARNINGS": "ignore"}
 SHORT = SMALL.replace('duration = "3s"', 'duration = "2s"').replace('"1s", "end"', '"500ms", "end"')
@@ -50,12 +47,6 @@ def cluster(workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]
         one = ("--nthreads", "1", "--no-nanny", f"tcp://{address}")
         started += [start("worker", "--name", f"worker-{number}", *one) for number in range(workers)]
         yield f"dask://{address}", started
-
-
-def rows(folder: Path) -> pa.Table:
-    """All rows of a store, in one order."""
-    Store(folder).fold()
-    return pa.concat_tables(pq.read_table(path) for path in (folder / "runs").glob("*.parquet")).sort_by("id")
 
 
 @pytest.fixture

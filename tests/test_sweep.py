@@ -21,11 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from conftest import ROOT, SMALL, SOJOURN, Run, compare, kernel_or_skip, skip_loudly, sweep
+from conftest import ROOT, SMALL, SOJOURN, Run, compare, kernel_or_skip, rows, skip_loudly, sweep
 from sojourn import cases, executors, means, measures, pipeline, records
 from sojourn.errors import Refusal
 from sojourn.plan import load
@@ -35,12 +34,6 @@ from sojourn.words import number_text, percent_text
 from sojourn.worlds import Simulator
 
 LONG = SMALL.replace('duration = "3s"', 'duration = "120s"')
-
-
-def rows(store: Path) -> pa.Table:
-    """All runs of a store, in one order."""
-    Store(store).fold()
-    return pa.concat_tables(pq.read_table(path) for path in (store / "runs").glob("*.parquet")).sort_by("id")
 
 
 @pytest.fixture
