@@ -96,7 +96,7 @@ pub trait Packet {
     /// Stamps the packet; every discipline does this on arrival.
     fn set_enqueue_time(&mut self, now: Time);
 
-    /// Whether it opens a connection: a SYN or SYN-ACK. (Only ccaq asks for it.)
+    /// Returns true for a SYN or SYN-ACK. Only ccaq reads it.
     #[inline]
     fn opens(&self) -> bool {
         false

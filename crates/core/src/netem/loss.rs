@@ -77,7 +77,7 @@ impl Correlated {
         share > 0 && share >= self.next(rng)
     }
 
-    /// Whether it happens, with a draw in any case.
+    /// Draws a number, and returns whether the event of this probability happens. A share of zero takes a draw too.
     pub(super) fn happens_below(&mut self, share: u32, rng: &mut Rng) -> bool {
         share >= self.next(rng)
     }

@@ -303,7 +303,7 @@ pub trait Nested: Clone + PartialEq + Debug + Sized + 'static {
     fn print(&self, form: Form) -> String;
     /// Any discipline, with parameters at the corners of their ranges.
     fn corner(rng: &mut Rng) -> Self;
-    /// Whether packets can wait in it.
+    /// Returns false for `noqueue`, in which no packet can wait.
     fn can_wait(&self) -> bool;
 }
 

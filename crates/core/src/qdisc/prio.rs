@@ -126,7 +126,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Prio<P> {
         self.bands.iter().map(Qdisc::backlog).sum()
     }
 
-    /// Whether the band of best effort is full.
+    /// Returns true if the band that gets packets without a priority is full.
     fn is_full(&self, mtu: u32) -> bool {
         self.bands[self.classify(0)].is_full(mtu)
     }

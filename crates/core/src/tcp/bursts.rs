@@ -147,7 +147,7 @@ impl Bursts {
         self.left == 0 && self.several
     }
 
-    /// Whether a sender that paces, and has less than a burst of its own, waits for more.
+    /// Decides whether a paced sender with less than a full burst waits for more data, and remembers the answer.
     pub fn wait(&mut self, limit: u32, window: &Window) -> bool {
         self.waits = self.defers(limit, false, window);
         self.waits

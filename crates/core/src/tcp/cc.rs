@@ -149,12 +149,14 @@ impl Cc {
         if ops.in_linux { Some(ops.name) } else { None }
     }
 
-    /// Whether it only works with ECN; then all that it sends is ECN-capable (RFC 8257 §3.5; Linux `TCP_CONG_NEEDS_ECN`).
+    /// Returns true for an algorithm that needs ECN. All its packets are ECN-capable (RFC 8257 §3.5; Linux
+    /// `TCP_CONG_NEEDS_ECN`).
     pub const fn needs_ecn(self) -> bool {
         !matches!(self.ops().ecn, EcnUse::Optional)
     }
 
-    /// Whether it sets window and pacing rate from each ACK's rate sample (Linux: it has `cong_control`).
+    /// Returns true for an algorithm that sets window and pacing rate from the rate sample of each ACK (it has Linux's
+    /// `cong_control`).
     pub const fn is_rate_based(self) -> bool {
         self.ops().rate_based
     }
@@ -252,7 +254,7 @@ impl Control {
         dispatch!(&mut self.algorithm, one => one.in_ack_event(delivered, ece, ack));
     }
 
-    /// Whether the window may grow, by how it was used.
+    /// Returns true if the sender used enough of the window for it to grow.
     #[inline]
     pub fn may_grow(&self, usage: &CwndUsage) -> bool {
         usage.may_grow(&self.cwnd)

@@ -59,7 +59,7 @@ impl Heap {
         self.sink(tins, 0);
     }
 
-    /// Whether the heap is kept up to date.
+    /// Returns true while the heap is in order: for the next `KEPT` dequeues after an overflow.
     #[inline]
     pub fn is_kept(&self) -> bool {
         self.timeout != 0

@@ -164,7 +164,7 @@ impl Linux {
         }
     }
 
-    /// Whether the step marks a packet of the L queue, from how long it waited and how many packets it leaves behind.
+    /// Returns true if the step marks a packet of the L queue that has waited this long and leaves this many packets behind.
     #[inline]
     pub fn is_over_step(&self, waited: Span, behind: usize) -> bool {
         match self.step_thresh {

@@ -35,7 +35,7 @@ pub struct Discipline {
     pub name: &'static str,
     /// One line.
     pub doc: &'static str,
-    /// Whether `tc` knows it, as we build it.
+    /// A stock kernel and its `tc` have this discipline with the same parameters.
     pub tc: bool,
     /// Its parameters.
     pub params: Vec<ParamDoc>,
@@ -331,7 +331,7 @@ pub(crate) fn random_params<T: Parameters>(rng: &mut Rng) -> T {
     params
 }
 
-/// Whether these would be read from a line.
+/// Returns true if a line with these parameters would be accepted.
 fn is_sound<T: Parameters>(params: &T) -> bool {
     let mut whole = params.clone();
     whole.complete();
