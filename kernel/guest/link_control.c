@@ -155,6 +155,13 @@ static int control_limit(char **line)
 	return err;
 }
 
+static int control_drain(char **line)
+{
+	u64 v[2];
+
+	return control_numbers(line, v, 2) ?: sink_read(v[0], v[1]);
+}
+
 /* Executes a command about a device. */
 static int control_of_device(const char *verb, char **line, struct link_dev *ld)
 {
@@ -187,7 +194,7 @@ static int control_line(char *line)
 	if (!strcmp(verb, "start"))
 		return control_number(&line, &v) ?: link_start_all(v);
 	if (!strcmp(verb, "drain"))
-		return control_number(&line, &v) ?: sink_read(v);
+		return control_drain(&line);
 	if (!strcmp(verb, "probe"))
 		return control_number(&line, &v) ?: probe_set(v);
 	if (!strcmp(verb, "most"))

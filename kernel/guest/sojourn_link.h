@@ -252,6 +252,6 @@ netdev_tx_t hosts_xmit(struct link_dev *ld, struct sk_buff *skb);
 
 /* ---- link_sink.c ---- */
 
-int sink_read(int fd);
+int sink_read(int fd, u64 bytes);
 
 #endif

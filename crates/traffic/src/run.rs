@@ -14,7 +14,7 @@ use sojourn_core::units::Time;
 use sojourn_model::scenario::Scenario;
 
 use crate::count;
-use crate::flows::{self, Flows, LATE, Net, socket};
+use crate::flows::{self, Drain, Flows, LATE, Net, socket};
 use crate::job::{Job, LinkKind, Mode, Sink};
 use crate::link;
 use crate::modules;
@@ -196,15 +196,20 @@ impl Net for &mut World {
         fs::write(self.folder.join(COUNTED), format!("{counted:#}\n"))
     }
 
-    fn drain(&mut self, accepted: &OwnedFd) -> io::Result<bool> {
-        match self.sink {
+    fn drain(&mut self, socket: &OwnedFd, what: Drain) -> io::Result<bool> {
+        match (self.sink, what) {
             // Only a guest kernel of ours can read sockets by itself.
-            Sink::Kernel if modules::is_guest_of_another() => return Ok(false),
-            Sink::Kernel => link::tell(&format!("drain {}", accepted.as_raw_fd()))?,
-            Sink::Program => {}
-            Sink::Lowat => socket::wake_for(accepted, LOWAT)?,
+            (Sink::Kernel, _) if !modules::is_guest_of_another() => {
+                let bytes = if let Drain::Bytes(bytes) = what { bytes.get() } else { 0 };
+                link::tell(&format!("drain {} {bytes}", socket.as_raw_fd()))?;
+                Ok(true)
+            }
+            (Sink::Lowat, Drain::All) => {
+                socket::wake_for(socket, LOWAT)?;
+                Ok(false)
+            }
+            _ => Ok(false),
         }
-        Ok(self.sink == Sink::Kernel)
     }
 }
 

@@ -12,6 +12,7 @@ pub mod socket;
 mod sockets;
 
 use std::io;
+use std::num::NonZeroU32;
 use std::os::fd::OwnedFd;
 
 use sojourn_core::rng::Rng;
@@ -72,8 +73,20 @@ pub trait Net {
     fn tick(&mut self, now: Time) -> io::Result<()>;
     /// The run is over; all its sockets are still open.
     fn over(&mut self) -> io::Result<()>;
-    /// A connection was accepted on which only the opener sends. Returns whether the kernel reads the data from now on.
-    fn drain(&mut self, accepted: &OwnedFd) -> io::Result<bool>;
+    /// Lets the kernel read from a socket and discard the data. Returns whether it does.
+    ///
+    /// # Errors
+    /// The kernel refuses to.
+    fn drain(&mut self, socket: &OwnedFd, what: Drain) -> io::Result<bool>;
+}
+
+/// What the kernel is to read from a socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Drain {
+    /// All data.
+    All,
+    /// The next bytes. The program reads the rest.
+    Bytes(NonZeroU32),
 }
 
 /// All applications of a run, and the sockets below them.

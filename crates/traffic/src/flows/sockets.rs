@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::num::NonZeroU32;
 use std::os::fd::OwnedFd;
 
 use sojourn_core::units::Time;
@@ -13,7 +14,7 @@ pub use sojourn_model::workload::driver::End;
 
 use super::played::{Connection, Played};
 use super::reactor::Reactor;
-use super::{Act, FIRST_PORT, Net, PORTS, SERVICE, socket};
+use super::{Act, Drain, FIRST_PORT, Net, PORTS, SERVICE, socket};
 use crate::topology::{self, Place};
 
 /// The bytes that a flow that will stop may have written and not sent: it should have little left when it stops.
@@ -21,6 +22,9 @@ const UNSENT: u32 = 128 * 1024;
 /// That bound for a test of responsiveness: the socket takes the next segment when it has sent all, so that a probe on a connection with
 /// load waits for at most one segment in the host. In the simulator it waits for none.
 const UNSENT_UNDER_PROBES: u32 = 1;
+
+/// The bytes of the smallest message that the kernel reads. For a smaller one the call costs as much as reading does.
+const SMALLEST_DRAINED: u64 = 16 * 1024;
 
 /// An end of a connection.
 struct Endpoint {
@@ -39,6 +43,8 @@ struct Stream {
     written: u64,
     /// Bytes that the receiver has read.
     read: u64,
+    /// Whether the kernel reads the first message but for its last byte. Then it is the kernel that knows how much was read.
+    drained: bool,
     /// The messages that have not been reported, in order.
     messages: VecDeque<Message>,
 }
@@ -178,11 +184,12 @@ impl<'a, N: Net> Sockets<'a, N> {
             // Where the window is bounded, this program must read: see `clamp_window`.
             let plain = socket::window(&entry.tcp).is_none();
             // A socket that the kernel reads is not watched, but must stay open.
-            let drained = plain && matches!(entry.app, App::Bulk { .. }) && self.net.drain(&fd)?;
+            let drained = plain && matches!(entry.app, App::Bulk { .. }) && self.net.drain(&fd, Drain::All)?;
             if !drained {
                 self.reactor.watch(&fd, token(conn, End::Accepter))?;
             }
             self.conns[conn as usize].ends[End::Accepter as usize] = Some(Endpoint { fd, connected: true });
+            self.drain_message(conn, End::Opener)?;
         }
         Ok(())
     }
@@ -224,7 +231,11 @@ impl<'a, N: Net> Sockets<'a, N> {
             }
             Some(bytes) => {
                 socket::clamp_window(fd, &self.entries[*row as usize].tcp)?;
-                streams[end.other() as usize].read += bytes;
+                let stream = &mut streams[end.other() as usize];
+                stream.read = match stream.drained {
+                    true => socket::counters(fd, conn, end == End::Accepter)?.bytes_received,
+                    false => stream.read + bytes,
+                };
                 Ok(true)
             }
         }
@@ -232,10 +243,31 @@ impl<'a, N: Net> Sockets<'a, N> {
 
     /// Takes the next message that has arrived at an end as a whole.
     pub fn next_message(&mut self, conn: u32, end: End) -> Option<Message> {
-        let Stream { read, messages, .. } = &mut self.conns[conn as usize].streams[end.other() as usize];
+        let Stream { read, messages, drained, .. } = &mut self.conns[conn as usize].streams[end.other() as usize];
         let message = *messages.front().filter(|message| message.until <= *read)?;
         messages.pop_front();
+        *drained = false;
         Some(message)
+    }
+
+    /// Lets the kernel read the message that an end has begun to send, if it is long and the only one. The program is woken for its
+    /// last byte.
+    fn drain_message(&mut self, conn: u32, from: End) -> io::Result<()> {
+        let Conn { row, ends, streams } = &mut self.conns[conn as usize];
+        let (Some(receiver), stream) = (&ends[from.other() as usize], &mut streams[from as usize]) else {
+            return Ok(());
+        };
+        let bounded = socket::window(&self.entries[*row as usize].tcp).is_some();
+        let [message] = stream.messages.make_contiguous() else { return Ok(()) };
+        let bytes = message.until - stream.read;
+        if bounded || stream.endless || stream.drained || bytes < SMALLEST_DRAINED {
+            return Ok(());
+        }
+        // Sequence numbers have 32 bits: a longer message is read by the program.
+        if let Some(bytes) = i32::try_from(bytes - 1).ok().and_then(|bytes| NonZeroU32::new(bytes as u32)) {
+            stream.drained = self.net.drain(&receiver.fd, Drain::Bytes(bytes))?;
+        }
+        Ok(())
     }
 
     /// Sends a FIN after all data that this end has written.
@@ -317,7 +349,8 @@ impl<N: Net> Stack for Sockets<'_, N> {
             }
         };
         stream.to_write = stream.to_write.saturating_add(bytes);
-        self.push(conn, end)
+        self.push(conn, end)?;
+        self.drain_message(conn, end)
     }
 
     fn stop(&mut self, conn: u32, end: End) -> io::Result<()> {
