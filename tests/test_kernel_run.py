@@ -333,6 +333,23 @@ def test_the_sink_in_the_kernel_gives_what_a_program_that_reads_gives(
     assert lowat["seen.bin"] != program["seen.bin"]
 
 
+def test_the_kernel_reads_messages_as_a_program_does(sojourn: Run, tmp_path: Path) -> None:
+    """Without a loss a program reads one packet at a time, and then both sinks give the same bytes."""
+    file = tmp_path / "downloads.toml"
+    hop = '[[hop]]\nrate = "50mbit"\ndelay = "5ms"\nqdisc = "pfifo limit 10000"\n'
+    flow = '[[flow]]\nkind = "{}"\ncount = 3\nsize = {}\ngap = "exp 500ms"\nrtt = ["20ms", "30ms", "40ms"]\n'
+    # The second size is below the smallest message that the kernel reads.
+    flows = flow.format("download", 300_000) + flow.format("upload", 10_000) + flow.format("upload", 20_000)
+    file.write_text(f'duration = "5s"\n{hop}{flows}')
+    kernel, program = (left_behind(sojourn, file, tmp_path / sink, "--sink", sink) for sink in ("kernel", "program"))
+    played = json.loads(kernel["played.json"])
+    assert len(played["connections"]) > 20
+    assert sum(socket["total_retrans"] for socket in played["sockets"]) == 0
+    assert kernel["seen.bin"] == program["seen.bin"]
+    assert kernel["played.json"] == program["played.json"]
+    assert kernel["counted.json"] == program["counted.json"]
+
+
 def test_every_packet_has_its_record(sojourn: Run, one_flow: Path, tmp_path: Path) -> None:
     sojourn("run", one_flow, "--world", "kernel", "--packets", "--out", tmp_path / "out")
     table = pq.read_table(tmp_path / "out" / "runs" / "0000.packets.parquet").to_pydict()
