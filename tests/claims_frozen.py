@@ -16,18 +16,16 @@ FOLDERS = Path(__file__).resolve().parent.parent / "experiments"
 
 
 def rules(experiment: claims.Experiment) -> dict[str, Any]:
-    """Returns for each claim its kind, its runs, and the ranges of each rule, with infinities as None."""
+    """Returns for each claim its kind, its runs, and the rule and range of each quantity, with infinities as None."""
 
-    def told(ranges: dict[str, tuple[float, float]]) -> dict[str, list[float | None]]:
-        return {name: [None if abs(end) == float("inf") else end for end in ends] for name, ends in ranges.items()}
+    def ends(rule: claims.Rule) -> list[float | None] | None:
+        return rule.range and [None if abs(end) == float("inf") else end for end in rule.range]
 
     return {
         claim.id: {
             "kind": claim.kind,
             "runs": sorted(claim.runs),
-            "holds": told(dict(claim.holds)),
-            "each": told(dict(claim.each)),
-            "same": sorted(claim.same),
+            "quantities": {key: {rule.kind: ends(rule)} for key, rule in claim.quantities.items()},
         }
         for claim in experiment.claims
     }

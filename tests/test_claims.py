@@ -32,21 +32,26 @@ where = { "hop.bottleneck.qdisc" = ["codel"] }
 [Y1]
 says = "CoDel is shorter"
 runs = ["small"]
-holds = { "shorter by, ms" = [0, inf] }
+[Y1.quantities]
+shorter = { label = "shorter by, ms", mean = [0, inf] }
 [Y2]
 says = "CoDel is longer"
 runs = ["small"]
-holds = { "longer by, ms" = [0, inf] }
 cause = { sim = "it is not" }
+[Y2.quantities]
+longer = { label = "longer by, ms", mean = [0, inf] }
 [Y3]
 says = "by that"
 runs = ["codel"]
 kind = "calibrates"
-each = { "utilisation" = [0, 1] }
+[Y3.quantities]
+utilisation = { label = "utilisation", each = [0, 1] }
 [Y4]
 says = "the same, twice"
 runs = ["small"]
-same = ["less itself", "less a half"]
+[Y4.quantities]
+itself = { label = "less itself", same = true }
+half = { label = "less a half", same = true }
 [Y5]
 says = "of that size"
 kind = "report"
@@ -64,13 +69,13 @@ def _ms(runs):
 def y1(runs):
     """The 95th percentile of tail drop's sojourn, less that of CoDel."""
     tail, codel = _ms(runs)
-    return {"shorter by, ms": tail - codel, "beside: codel, ms": codel}
+    return {"shorter": tail - codel, "also: codel, ms": codel}
 
 
 def y2(runs):
     """CoDel's percentile less that of tail drop, so of the opposite sign."""
     tail, codel = _ms(runs)
-    return {"longer by, ms": codel - tail}
+    return {"longer": codel - tail}
 
 
 def y3(runs):
@@ -81,7 +86,7 @@ def y3(runs):
 def y4(runs):
     """Nothing, and something."""
     tail, codel = _ms(runs)
-    return {"less itself": codel - codel, "less a half": codel - codel / 2}
+    return {"itself": codel - codel, "half": codel - codel / 2}
 
 
 def y5(runs):
@@ -114,11 +119,11 @@ def test_verdicts_are_of_differences_seed_by_seed_and_can_be_recomputed(folder: 
     ]
     expected = means.mean_of([tail - codel for tail, codel in zip(runs[:3], runs[3:], strict=True)])
     assert expected is not None
-    found = said["Y1"]["quantities"]["shorter by, ms"]
+    found = said["Y1"]["quantities"]["shorter"]
     values = (found["mean"], found["half_width"], found["count"])
     assert values == pytest.approx((expected.value, expected.half_width, 3))
     assert (found["range"], found["rule"]) == ([0, None], "mean")
-    assert said["Y1"]["quantities"]["beside: codel, ms"]["rule"] is None
+    assert said["Y1"]["quantities"]["also: codel, ms"]["rule"] is None
     assert said["Y3"]["quantities"]["utilisation"]["count"] == 2, "a part of the sweep, with its own seeds"
     assert [one["inside"] for one in said["Y4"]["quantities"].values()] == [True, False]
     again = sojourn(*words, "--check", "009", cwd=where)
@@ -150,7 +155,9 @@ def test_a_check_plays_nothing(folder: Path, sojourn: Run) -> None:
 
 
 def test_the_mean_and_each_seed_are_judged_from_both_sides() -> None:
-    claim = claims.Claim("X", "says", holds={"mean": (1, 3)}, each={"each": (1, 3)}, same=("same",))
+    rules = {"mean": (1.0, 3.0), "each": (1.0, 3.0), "same": None}
+    quantities = {kind: claims.Rule(kind, kind, range_) for kind, range_ in rules.items()}
+    claim = claims.Claim("X", "says", quantities=quantities)
     tried = {
         "mean": ([0.0, 4.0], [0.0, 1.0], [3.0, 4.0]),
         "each": ([1.0, 3.0], [0.9, 2.0], [2.0, 3.1]),
@@ -164,8 +171,8 @@ def test_the_mean_and_each_seed_are_judged_from_both_sides() -> None:
         assert (without.inside, without.missing) == (False, 1), f"{name}: a seed without a value"
         assert "(1 of " in told(without)
         assert "OUTSIDE" in told(without)
-    beside = claims.told(claim, "beside", [2.0, nan])
-    assert (beside.inside, told(beside)) == (True, "beside: 2.00 (1 of 2 seeds have none)")
+    also = claims.told(claim, "also", [2.0, nan])
+    assert (also.inside, told(also)) == (True, "also: 2.00 (1 of 2 seeds have none)")
 
 
 @pytest.mark.parametrize(
@@ -175,17 +182,36 @@ def test_the_mean_and_each_seed_are_judged_from_both_sides() -> None:
         ('{ sim = "it', '{ mars = "it', r"Y2.cause.mars: no such key: expected one of sim, kernel, live"),
         ('runs = ["codel"]', 'runs = ["codl"]', r"Y3.runs = codl: expected one of small, codel"),
         ('kind = "calibrates"', 'kind = "maybe"', r"Y3.kind = maybe: expected one of"),
-        ("[0, 1]", "[1, 0]", r"utilisation = \[1, 0\]: expected \[least, greatest\]"),
-        ('kind = "report"', 'kind = "must"', r"Y5: expected a range"),
-        ('"longer by, ms" = [', '"longer, ms" = [', r"Y2 has no quantity 'longer, ms'"),
-        ("[Y6]", "[Y7]\nsays = 'x'\nruns = ['small']\nholds = { x = [0, 1] }\n[Y6]", r"Y7 has no function y7"),
+        ("[0, 1]", "[1, 0]", r"Y3.quantities.utilisation.each = \[1, 0\]: expected \[least, greatest\]"),
+        ('kind = "report"', 'kind = "must"', r"Y5: expected quantities, each with a rule"),
+        ('kind = "calibrates"', 'kind = "report"', r"Y3: expected no quantities, since its kind is report"),
+        ("longer = {", "longest = {", r"Y2 has no quantity 'longest'.*nearest is longer"),
+        ('label = "longer by, ms", ', "", r"Y2.quantities.longer: expected label, and one of mean"),
+        (", each = [0, 1]", "", r"Y3.quantities.utilisation: expected label, and one of"),
+        (
+            "each = [0, 1]",
+            "each = [0, 1], mean = [0, 1]",
+            r"Y3.quantities.utilisation: expected label, and one of mean",
+        ),
+        ("same = true", "same = false", r"Y4.quantities.itself: expected label, and one of mean"),
+        ("each = [0, 1]", "range = [0, 1]", r"Y3.quantities.utilisation.range: no such key"),
+        (
+            'utilisation = { label = "utilisation", each = [0, 1] }',
+            "utilisation = [0, 1]",
+            r"expected a table",
+        ),
+        (
+            "[Y6]",
+            "[Y7]\nsays = 'x'\nruns = ['small']\nquantities.x = { label = 'x', mean = [0, 1] }\n[Y6]",
+            r"Y7 has no function y7",
+        ),
         ('["codel"] }', '["codle"] }', r"runs.codel.where: no combination of .*small.toml has these values"),
         ('["codel"] }', '"codel" }', r"runs.codel.where.hop.bottleneck.qdisc = 'codel': expected a list"),
         ("seeds = 3", 'seeds = "3"', r"runs.small.seeds.sim = '3': expected a whole number"),
         ("seeds = 3", "set = { duration = 3 }", r"runs.small.set.duration = 3: expected text"),
         ('file = "small.toml"', "file = 3", r"runs.small.file = 3: expected text"),
         ('runs = ["codel"]', 'runs = "codel"', r"Y3.runs = 'codel': expected a list"),
-        ("[0, 1]", '["0", "1"]', r"utilisation = \['0', '1'\]: expected \[least, greatest\]"),
+        ("[0, 1]", '["0", "1"]', r"utilisation.each = \['0', '1'\]: expected \[least, greatest\]"),
     ],
 )
 def test_a_rule_that_says_nothing_is_named(folder: Path, old: str, new: str, said: str) -> None:
@@ -350,7 +376,11 @@ def test_the_page_keeps_a_verdict_while_its_rules_stay_and_its_runs_are_elsewher
     said, kept = page("other")
     assert "kept as they were: Y1, Y2, Y4\n" in said
     assert kept == first | {"Y2": first["Y2"] | {"cause": "it never was"}}
-    rules.write_text(rules.read_text(encoding="utf-8").replace('by, ms" = [0,', 'by, ms" = [1,', 1), encoding="utf-8")
+    rules.write_text(rules.read_text(encoding="utf-8").replace("longer by, ms", "more, ms"), encoding="utf-8")
+    said, renamed = page("other")
+    assert "kept as they were: Y1, Y2, Y4\n" in said
+    assert renamed["Y2"]["quantities"]["longer"] == kept["Y2"]["quantities"]["longer"] | {"label": "more, ms"}
+    rules.write_text(rules.read_text(encoding="utf-8").replace("mean = [0,", "mean = [1,", 1), encoding="utf-8")
     said, left = page("other")
     assert "not judged: Y1" in said
     assert "Y1" not in left
@@ -440,21 +470,27 @@ def test_no_claim_has_other_measures_runs_or_rules_than_those_written_down() -> 
 
 def test_the_rural_papers_tolerances_are_those_of_before_the_first_run() -> None:
     experiment = claims.load(ROOT / "experiments/000-rural-codel")
-    assert {claim.id: [*claim.holds.values(), *claim.each.values()] for claim in experiment.claims} == RURAL
+    assert ranges(experiment) == RURAL
     assert [claim.id for claim in experiment.claims if claim.kind == "must"] == ["K1"]
-    assert {claim.id: len(claim.same) for claim in experiment.claims if claim.same} == {"K16": 6}
+    assert differences(experiment) == {"K16": 6}
 
 
 def ranges(experiment: claims.Experiment) -> dict[str, list[tuple[float, float]]]:
     """Returns for each claim the ranges of its means and of its seeds."""
-    return {claim.id: [*claim.holds.values(), *claim.each.values()] for claim in experiment.claims}
+    return {claim.id: [one.range for one in claim.quantities.values() if one.range] for claim in experiment.claims}
+
+
+def differences(experiment: claims.Experiment) -> dict[str, int]:
+    """Returns the number of differences that must not be shown, for each claim that has one."""
+    counts = {claim.id: [one.kind for one in claim.quantities.values()].count("same") for claim in experiment.claims}
+    return {name: count for name, count in counts.items() if count}
 
 
 def test_the_codel_papers_tolerances_are_those_of_before_the_first_run() -> None:
     experiment = claims.load(ROOT / "experiments/001-codel")
     assert ranges(experiment) == FROZEN
     assert {claim.id for claim in experiment.claims if claim.kind == "must"} == MUST
-    assert {claim.id: len(claim.same) for claim in experiment.claims if claim.same} == {"N16": 1, "N27": 6}
+    assert differences(experiment) == {"N16": 1, "N27": 6}
 
 
 RINGS_FROZEN: dict[str, list[tuple[float, float]]] = {
@@ -481,7 +517,7 @@ grid."""
 
 def test_the_ring_papers_tolerances_are_not_moved() -> None:
     experiment = claims.load(ROOT / "experiments/004-device-buffers")
-    assert {claim.id: [*claim.holds.values(), *claim.each.values()] for claim in experiment.claims} == RINGS_FROZEN
+    assert ranges(experiment) == RINGS_FROZEN
     assert [claim.id for claim in experiment.claims if claim.kind == "calibrates"] == ["B1"]
 
 

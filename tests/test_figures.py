@@ -27,12 +27,12 @@ where = { "hop.bottleneck.qdisc" = ["codel"] }
 [Y1]
 says = "CoDel is shorter"
 runs = ["small"]
-holds = { "shorter by, ms" = [0, inf] }
+quantities.shorter = { label = "shorter by, ms", mean = [0, inf] }
 """
 QUANTITIES = """
 def y1(runs):
     tail, codel = (runs["small"].of(word).values("sojourn_ms.p95") for word in ("pfifo", "codel"))
-    return {"shorter by, ms": tail - codel}
+    return {"shorter": tail - codel}
 """
 DRAWINGS = '''
 from sojourn import charts

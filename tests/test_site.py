@@ -117,11 +117,12 @@ def verdict(path: Path, claim: str) -> str:
 def test_a_papers_page_says_what_was_measured_and_where_nothing_was_judged(tmp_path: Path) -> None:
     papers, tree = program("tools/website_papers.py"), program("tools/website_tree.py")
     quantity = {"mean": 29.0, "half_width": 1.0, "count": 10, "least": 27.0, "greatest": 31.0}
+    rule = {"label": "delay, ms", "range": [3, None], "rule": "mean", "inside": False}
     judged = {
         "id": "X1",
         "kind": "expected",
         "verdict": "differs",
-        "quantities": {"delay, ms": {**quantity, "range": [3, None], "rule": "mean", "inside": False}},
+        "quantities": {"delay": {**quantity, **rule}},
         "cause": "one packet lasts 12 ms",
         "ablation": "a faster link",
     }

@@ -46,10 +46,9 @@ def still(one: Mapping[str, Any], claim: claims.Claim) -> bool:
     """Whether a verdict was reached by the current rules of the claim."""
     if one["kind"] != claim.kind or one["verdict"] == "not-expressible":
         return one["kind"] == claim.kind
-    then = [_told(name, quantity) for name, quantity in one["quantities"].items()]
-    now = [claims.told(claim, each.name, each.mean.value) for each in then]
-    named = claim.holds.keys() | claim.each.keys() | set(claim.same)
-    return named <= one["quantities"].keys() and all(
+    then = [_told(key, quantity) for key, quantity in one["quantities"].items()]
+    now = [claims.told(claim, each.key, each.mean.value) for each in then]
+    return claim.quantities.keys() <= one["quantities"].keys() and all(
         (a.rule, a.range) == (b.rule, b.range) for a, b in zip(then, now, strict=True)
     )
 
@@ -57,7 +56,12 @@ def still(one: Mapping[str, Any], claim: claims.Claim) -> bool:
 def reworded(one: Mapping[str, Any], claim: claims.Claim) -> dict[str, Any]:
     """Returns the current text of a verdict's claim. The reason why a world lacks it is that of the world."""
     keys = ("cause", "ablation") if one["verdict"] == "differs" else ()
-    return {"says": claim.says, **{key: getattr(claim, key).get(one["world"]) for key in keys}}
+    quantities = {
+        key: quantity | ({"label": claim.quantities[key].label} if key in claim.quantities else {})
+        for key, quantity in one["quantities"].items()
+    }
+    texts = {key: getattr(claim, key).get(one["world"]) for key in keys}
+    return {"says": claim.says, "quantities": quantities, **texts}
 
 
 def written(folder: Path, world: str) -> dict[str, dict[str, Any]]:
@@ -85,15 +89,15 @@ def table(folder: Path) -> str:
 def words(one: Mapping[str, Any]) -> list[str]:
     """Returns a claim's quantities, without supplementary ones unless it is only reported."""
     chosen = {n: q for n, q in one["quantities"].items() if q["rule"] or one["kind"] in ("report", "inconsistent")}
-    return [told(_told(name, quantity)).replace("OUTSIDE", "**outside**") for name, quantity in chosen.items()]
+    return [told(_told(key, quantity)).replace("OUTSIDE", "**outside**") for key, quantity in chosen.items()]
 
 
-def _told(name: str, one: Mapping[str, Any]) -> claims.Told:
+def _told(key: str, one: Mapping[str, Any]) -> claims.Told:
     mean = Mean(one["mean"], one["half_width"], one["count"])
     low, high = one["range"] or (None, None)
     bounds = (-float("inf") if low is None else low, float("inf") if high is None else high) if one["range"] else None
     rule, inside, missing = one["rule"] or "", one["inside"] is not False, one.get("missing", 0)
-    return claims.Told(name, mean, one["least"], one["greatest"], bounds, rule, inside, missing)
+    return claims.Told(key, one["label"], mean, one["least"], one["greatest"], bounds, rule, inside, missing)
 
 
 def main(folder: str, world: str = "sim", store: str = "results/store") -> None:

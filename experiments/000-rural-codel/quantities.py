@@ -1,4 +1,4 @@
-"""What the runs of the rural paper's experiments come to: a function for each claim of claims.toml.
+"""The quantities of the rural paper's claims: a function for each claim of claims.toml.
 
 Every seed gives each discipline the same starts and pauses, so differences and ratios are taken seed by seed. Over the
 RTTs a quantity is that of the RTT where its mean over the seeds is greatest or least, or the share of RTTs at which a
@@ -56,8 +56,8 @@ def _shown(gain: Floats) -> float:
 def k1(runs: Needs) -> Quantities:
     """Drop tail's delay."""
     return {
-        "greatest sojourn, ms": most(_grid(runs["testbed"], "sojourn_ms.max", TAIL)),
-        "99th percentile at the RTT where it is greatest, ms": most(_grid(runs["testbed"], "sojourn_ms.p99", TAIL)),
+        "greatest-sojourn": most(_grid(runs["testbed"], "sojourn_ms.max", TAIL)),
+        "p99-sojourn": most(_grid(runs["testbed"], "sojourn_ms.p99", TAIL)),
     }
 
 
@@ -65,19 +65,19 @@ def k2(runs: Needs) -> Quantities:
     """The defaults' standing queue."""
     standing = {name: _grid(runs["testbed"], "standing_queue_ms.p90", line) for name, line in BED.items()}
     return {
-        "CoDel: standing queue's 90th percentile at its worst RTT, ms": most(standing["CoDel"]),
-        "FQ-CoDel's, ms": most(standing["FQ-CoDel"]),
-        "beside: CoDel's at its worst RTT from 100 ms on": most(standing["CoDel"][1:]),
-        "beside: CoDel's at 50 ms without downloads": runs["alone"].values("standing_queue_ms.p90"),
-        "beside: at 70 ms": runs["rtt-70"].values("standing_queue_ms.p90"),
-        "beside: at 50 ms with packets of half the size": runs["small-packets"].values("standing_queue_ms.p90"),
-        "beside: CoDel's median sojourn at its worst RTT": most(_grid(runs["testbed"], "sojourn_ms.p50", BED["CoDel"])),
-        "beside: its 95th percentile": most(_grid(runs["testbed"], "sojourn_ms.p95", BED["CoDel"])),
+        "codel-standing-p90": most(standing["CoDel"]),
+        "fq-codel-standing-p90": most(standing["FQ-CoDel"]),
+        "also: CoDel's at its worst RTT from 100 ms on": most(standing["CoDel"][1:]),
+        "also: CoDel's at 50 ms without downloads": runs["alone"].values("standing_queue_ms.p90"),
+        "also: at 70 ms": runs["rtt-70"].values("standing_queue_ms.p90"),
+        "also: at 50 ms with packets of half the size": runs["small-packets"].values("standing_queue_ms.p90"),
+        "also: CoDel's median sojourn at its worst RTT": most(_grid(runs["testbed"], "sojourn_ms.p50", BED["CoDel"])),
+        "also: its 95th percentile": most(_grid(runs["testbed"], "sojourn_ms.p95", BED["CoDel"])),
     }
 
 
 def k3(runs: Needs) -> Quantities:
-    """What the defaults cost and give, in percent of drop tail's."""
+    """Costs and gains of the defaults, in percent of drop tail."""
 
     def less(name: str, address: str) -> Floats:
         return 100 * (1 - _grid(runs["testbed"], address, BED[name]) / _grid(runs["testbed"], address, TAIL))
@@ -85,17 +85,17 @@ def k3(runs: Needs) -> Quantities:
     bulk = {name: less(name, "flows.bulk0.goodput_mbit") for name in BED}
     files = {name: less(name, "flows.download0.fct_s.mean") for name in BED}
     return {
-        "CoDel: bulk goodput lost at the worst RTT, %": most(bulk["CoDel"]),
-        "FQ-CoDel's, %": most(bulk["FQ-CoDel"]),
-        "CoDel: completion time saved at the best RTT, %": most(files["CoDel"]),
-        "FQ-CoDel: saved, %": most(files["FQ-CoDel"]),
-        "beside: CoDel: saved, mean over the RTTs, %": np.nanmean(files["CoDel"], axis=0),
-        "beside: FQ-CoDel: saved, mean over the RTTs, %": np.nanmean(files["FQ-CoDel"], axis=0),
+        "codel-goodput-lost": most(bulk["CoDel"]),
+        "fq-codel-goodput-lost": most(bulk["FQ-CoDel"]),
+        "codel-time-saved": most(files["CoDel"]),
+        "fq-codel-time-saved": most(files["FQ-CoDel"]),
+        "also: CoDel: saved, mean over the RTTs, %": np.nanmean(files["CoDel"], axis=0),
+        "also: FQ-CoDel: saved, mean over the RTTs, %": np.nanmean(files["FQ-CoDel"], axis=0),
     }
 
 
 def k13(runs: Needs) -> Quantities:
-    """What the rural parameters change."""
+    """Differences between the rural parameters and the defaults."""
 
     def raised(name: str, address: str) -> Floats:
         return _grid(runs["testbed"], address, BED_RURAL[name]) - _grid(runs["testbed"], address, BED[name])
@@ -109,14 +109,14 @@ def k13(runs: Needs) -> Quantities:
         for name in ("CoDel", "FQ-CoDel")
     )
     return {
-        "CoDel: RTTs with a shorter completion time, %": _share(codel["fct"]),
-        "with more bulk goodput, %": _share(codel["bulk"]),
-        "with a longer ping, %": _share(codel["ping"]),
-        "FQ-CoDel: RTTs with a shorter completion time, %": _share(fair["fct"]),
-        "with more bulk, %": _share(fair["bulk"]),
-        "beside: FQ-CoDel, with a longer ping, %": _share(fair["ping"]),
-        "beside: CoDel's ping longer by, where it is most, ms": most(codel["ping"]),
-        "beside: FQ-CoDel's, ms": most(fair["ping"]),
+        "codel-shorter": _share(codel["fct"]),
+        "codel-more-goodput": _share(codel["bulk"]),
+        "codel-longer-ping": _share(codel["ping"]),
+        "fq-codel-shorter": _share(fair["fct"]),
+        "fq-codel-more-goodput": _share(fair["bulk"]),
+        "also: FQ-CoDel, with a longer ping, %": _share(fair["ping"]),
+        "also: CoDel's ping longer by, where it is most, ms": most(codel["ping"]),
+        "also: FQ-CoDel's, ms": most(fair["ping"]),
     }
 
 
@@ -153,18 +153,18 @@ def k4(runs: Needs) -> Quantities:
 
     line = "codel limit 25 interval 300ms variant ns2"
     return {
-        "utilisation, low load, %": busy(line, "low load"),
-        "high load, %": busy(line, "high load"),
-        "beside: with an acknowledgement a segment, low load": 100 * other("interval-every", "low load"),
-        "beside: with an acknowledgement a segment, high load": 100 * other("interval-every", "high load"),
-        "beside: with RFC 8289's CoDel, low load": 100 * other("interval-rfc", "low load"),
-        "beside: with RFC 8289's CoDel, high load": 100 * other("interval-rfc", "high load"),
-        "beside: with both, low load": 100 * other("interval-both", "low load"),
-        "beside: with both, high load": 100 * other("interval-both", "high load"),
-        "beside: FQ-CoDel, low load": busy("fq_codel limit 25 interval 300ms noecn variant ns2", "low load"),
-        "beside: FQ-CoDel, high load": busy("fq_codel limit 25 interval 300ms noecn variant ns2", "high load"),
-        "beside: CoDel's default interval, low load": busy(NS2["CoDel"], "low load"),
-        "beside: CoDel's default interval, high load": busy(NS2["CoDel"], "high load"),
+        "utilisation-low": busy(line, "low load"),
+        "utilisation-high": busy(line, "high load"),
+        "also: with an acknowledgement a segment, low load": 100 * other("interval-every", "low load"),
+        "also: with an acknowledgement a segment, high load": 100 * other("interval-every", "high load"),
+        "also: with RFC 8289's CoDel, low load": 100 * other("interval-rfc", "low load"),
+        "also: with RFC 8289's CoDel, high load": 100 * other("interval-rfc", "high load"),
+        "also: with both, low load": 100 * other("interval-both", "low load"),
+        "also: with both, high load": 100 * other("interval-both", "high load"),
+        "also: FQ-CoDel, low load": busy("fq_codel limit 25 interval 300ms noecn variant ns2", "low load"),
+        "also: FQ-CoDel, high load": busy("fq_codel limit 25 interval 300ms noecn variant ns2", "high load"),
+        "also: CoDel's default interval, low load": busy(NS2["CoDel"], "low load"),
+        "also: CoDel's default interval, high load": busy(NS2["CoDel"], "high load"),
     }
 
 
@@ -172,10 +172,10 @@ def k5(runs: Needs) -> Quantities:
     """The least of the mean delays."""
     waited = {load: _curve(runs["interval"], "sojourn_ms.mean", load)[1] for load in LOADS}
     return {
-        "CoDel: mean delay at the interval where it is least, low load, ms": least(waited["low load"]),
-        "high load, ms": least(waited["high load"]),
-        "beside: over time, low load": least(_curve(runs["interval"], "queue_delay_ms.mean", "low load")[1]),
-        "beside: FQ-CoDel, low load": least(_curve(runs["interval"], "sojourn_ms.mean", "low load", "fq_codel")[1]),
+        "least-delay-low": least(waited["low load"]),
+        "least-delay-high": least(waited["high load"]),
+        "also: over time, low load": least(_curve(runs["interval"], "queue_delay_ms.mean", "low load")[1]),
+        "also: FQ-CoDel, low load": least(_curve(runs["interval"], "sojourn_ms.mean", "low load", "fq_codel")[1]),
     }
 
 
@@ -187,19 +187,19 @@ def _rho(of: Floats, by: Floats) -> float:
 
 
 def k6(runs: Needs) -> Quantities:
-    """Of the means over the seeds."""
+    """Spearman's rho, from the means over the seeds."""
 
     def rho(address: str, load: str, kind: str = "codel") -> float:
         intervals, values = _curve(runs["interval"], address, load, kind)
         return _rho(intervals, values.mean(axis=1))
 
     return {
-        "Spearman's rho of the interval and CoDel's utilisation, low load": rho("utilisation", "low load"),
-        "high load": rho("utilisation", "high load"),
-        "and its mean delay, low load": rho("sojourn_ms.mean", "low load"),
-        "mean delay, high load": rho("sojourn_ms.mean", "high load"),
-        "beside: FQ-CoDel's utilisation, low load": rho("utilisation", "low load", "fq_codel"),
-        "beside: FQ-CoDel's mean delay, low load": rho("sojourn_ms.mean", "low load", "fq_codel"),
+        "rho-utilisation-low": rho("utilisation", "low load"),
+        "rho-utilisation-high": rho("utilisation", "high load"),
+        "rho-delay-low": rho("sojourn_ms.mean", "low load"),
+        "rho-delay-high": rho("sojourn_ms.mean", "high load"),
+        "also: FQ-CoDel's utilisation, low load": rho("utilisation", "low load", "fq_codel"),
+        "also: FQ-CoDel's mean delay, low load": rho("sojourn_ms.mean", "low load", "fq_codel"),
     }
 
 
@@ -211,23 +211,23 @@ def k7(runs: Needs) -> Quantities:
 
     every, mean = runs["target-every"], "sojourn_ms.mean"
     return {
-        "CoDel: utilisation, low load, %": 100 * rural("CoDel", "low load", "utilisation"),
-        "high load, %": 100 * rural("CoDel", "high load", "utilisation"),
-        "mean delay, low load, ms": rural("CoDel", "low load", "sojourn_ms.mean"),
-        "high load, ms": rural("CoDel", "high load", "sojourn_ms.mean"),
-        "beside: with an acknowledgement a segment, mean delay, low load": every.of(LOADS["low load"]).values(mean),
-        "beside: with an acknowledgement a segment, mean delay, high load": every.of(LOADS["high load"]).values(mean),
-        "beside: its median, low load": rural("CoDel", "low load", "sojourn_ms.p50"),
-        "beside: its median, high load": rural("CoDel", "high load", "sojourn_ms.p50"),
-        "beside: over time, mean, low load": rural("CoDel", "low load", "queue_delay_ms.mean"),
-        "beside: over time, mean, high load": rural("CoDel", "high load", "queue_delay_ms.mean"),
-        "beside: FQ-CoDel: utilisation, low load": 100 * rural("FQ-CoDel", "low load", "utilisation"),
-        "beside: FQ-CoDel: mean delay, low load": rural("FQ-CoDel", "low load", "sojourn_ms.mean"),
+        "utilisation-low": 100 * rural("CoDel", "low load", "utilisation"),
+        "utilisation-high": 100 * rural("CoDel", "high load", "utilisation"),
+        "delay-low": rural("CoDel", "low load", "sojourn_ms.mean"),
+        "delay-high": rural("CoDel", "high load", "sojourn_ms.mean"),
+        "also: with an acknowledgement a segment, mean delay, low load": every.of(LOADS["low load"]).values(mean),
+        "also: with an acknowledgement a segment, mean delay, high load": every.of(LOADS["high load"]).values(mean),
+        "also: its median, low load": rural("CoDel", "low load", "sojourn_ms.p50"),
+        "also: its median, high load": rural("CoDel", "high load", "sojourn_ms.p50"),
+        "also: over time, mean, low load": rural("CoDel", "low load", "queue_delay_ms.mean"),
+        "also: over time, mean, high load": rural("CoDel", "high load", "queue_delay_ms.mean"),
+        "also: FQ-CoDel: utilisation, low load": 100 * rural("FQ-CoDel", "low load", "utilisation"),
+        "also: FQ-CoDel: mean delay, low load": rural("FQ-CoDel", "low load", "sojourn_ms.mean"),
     }
 
 
 def k8(runs: Needs) -> Quantities:
-    """The delay beside its target of 65 ms."""
+    """The delay, to be compared with the target of 65 ms."""
     told = {}
     for load, word in LOADS.items():
         chosen = runs["target"].of(f"qdisc={NS2_RURAL['CoDel']}", word)
@@ -241,7 +241,7 @@ def k8(runs: Needs) -> Quantities:
 
 
 def _rural_less_default(runs: Runs, name: str, load: str, address: str, variant: str = "ns2") -> Floats:
-    """What the rural parameters add: a row an RTT, a column a seed."""
+    """The gain from the rural parameters, with a row for each RTT and a column for each seed."""
     rural, default = (NS2_RURAL, NS2) if variant == "ns2" else (BED_RURAL, BED)
     return _grid(runs, address, rural[name], LOADS[load]) - _grid(runs, address, default[name], LOADS[load])
 
@@ -256,20 +256,20 @@ def k9(runs: Needs) -> Quantities:
         return 100 * less / took
 
     return {
-        "CoDel: RTTs with a completion time shown to be shorter, low load, %": _shown(saved("CoDel", "low load")),
-        "high load, %": _shown(saved("CoDel", "high load")),
-        "FQ-CoDel: low load, %": _shown(saved("FQ-CoDel", "low load")),
-        "FQ-CoDel: high load, %": _shown(saved("FQ-CoDel", "high load")),
-        "beside: CoDel: saved at the worst RTT, low load, %": least(saved("CoDel", "low load")),
-        "beside: CoDel: saved at the worst RTT, high load, %": least(saved("CoDel", "high load")),
-        "beside: CoDel: saved at the best RTT, low load, %": most(saved("CoDel", "low load")),
-        "beside: CoDel: saved at the best RTT, high load, %": most(saved("CoDel", "high load")),
-        "beside: FQ-CoDel: saved at the worst RTT, low load, %": least(saved("FQ-CoDel", "low load")),
-        "beside: FQ-CoDel: saved at the worst RTT, high load, %": least(saved("FQ-CoDel", "high load")),
-        "beside: Linux's CoDel: RTTs, low load, %": _shown(saved("CoDel", "low load", "linux")),
-        "beside: Linux's CoDel: RTTs, high load, %": _shown(saved("CoDel", "high load", "linux")),
-        "beside: Linux's FQ-CoDel: RTTs, low load, %": _shown(saved("FQ-CoDel", "low load", "linux")),
-        "beside: Linux's FQ-CoDel: RTTs, high load, %": _shown(saved("FQ-CoDel", "high load", "linux")),
+        "codel-low": _shown(saved("CoDel", "low load")),
+        "codel-high": _shown(saved("CoDel", "high load")),
+        "fq-codel-low": _shown(saved("FQ-CoDel", "low load")),
+        "fq-codel-high": _shown(saved("FQ-CoDel", "high load")),
+        "also: CoDel: saved at the worst RTT, low load, %": least(saved("CoDel", "low load")),
+        "also: CoDel: saved at the worst RTT, high load, %": least(saved("CoDel", "high load")),
+        "also: CoDel: saved at the best RTT, low load, %": most(saved("CoDel", "low load")),
+        "also: CoDel: saved at the best RTT, high load, %": most(saved("CoDel", "high load")),
+        "also: FQ-CoDel: saved at the worst RTT, low load, %": least(saved("FQ-CoDel", "low load")),
+        "also: FQ-CoDel: saved at the worst RTT, high load, %": least(saved("FQ-CoDel", "high load")),
+        "also: Linux's CoDel: RTTs, low load, %": _shown(saved("CoDel", "low load", "linux")),
+        "also: Linux's CoDel: RTTs, high load, %": _shown(saved("CoDel", "high load", "linux")),
+        "also: Linux's FQ-CoDel: RTTs, low load, %": _shown(saved("FQ-CoDel", "low load", "linux")),
+        "also: Linux's FQ-CoDel: RTTs, high load, %": _shown(saved("FQ-CoDel", "high load", "linux")),
     }
 
 
@@ -282,15 +282,15 @@ def k10(runs: Needs) -> Quantities:
     codel = {load: longer("CoDel", load) for load in LOADS}
     fair = {load: longer("FQ-CoDel", load) for load in LOADS}
     return {
-        "CoDel: longer at the RTT where it is least, low load, ms": least(codel["low load"]),
-        "where it is most": most(codel["low load"]),
-        "high load, least": least(codel["high load"]),
-        "high load, most": most(codel["high load"]),
-        "FQ-CoDel: low load, least": least(fair["low load"]),
-        "FQ-CoDel: low load, most": most(fair["low load"]),
-        "FQ-CoDel: high load, least": least(fair["high load"]),
-        "FQ-CoDel: high load, most": most(fair["high load"]),
-        "beside: Linux's FQ-CoDel, high load, most": most(longer("FQ-CoDel", "high load", "linux")),
+        "codel-low-least": least(codel["low load"]),
+        "codel-low-most": most(codel["low load"]),
+        "codel-high-least": least(codel["high load"]),
+        "codel-high-most": most(codel["high load"]),
+        "fq-codel-low-least": least(fair["low load"]),
+        "fq-codel-low-most": most(fair["low load"]),
+        "fq-codel-high-least": least(fair["high load"]),
+        "fq-codel-high-most": most(fair["high load"]),
+        "also: Linux's FQ-CoDel, high load, most": most(longer("FQ-CoDel", "high load", "linux")),
     }
 
 
@@ -318,22 +318,22 @@ def k11(runs: Needs) -> Quantities:
     codel = {load: more("CoDel", load) for load in LOADS}
     fair = {load: more("FQ-CoDel", load) for load in LOADS}
     return {
-        "CoDel: RTTs up to 300 ms with more, low load, %": _share(codel["low load"][near]),
-        "high load, %": _share(codel["high load"][near]),
-        "more at 500 and 550 ms, low load, kbit/s": codel["low load"][far].mean(axis=0),
-        "high load, kbit/s": codel["high load"][far].mean(axis=0),
-        "FQ-CoDel: RTTs with more, low load, %": _share(fair["low load"]),
-        "FQ-CoDel: high load, %": _share(fair["high load"]),
-        "beside: the same with an acknowledgement a segment, low load": every("low load")[far].mean(axis=0),
-        "beside: the same with an acknowledgement a segment, high load": every("high load")[far].mean(axis=0),
-        "beside: and downloads with an initial window of 10, low load": begun("low load"),
-        "beside: and downloads with an initial window of 10, high load": begun("high load"),
-        "beside: the same with a buffer of 60 packets, low load": deep("low load"),
-        "beside: the same with a buffer of 60 packets, high load": deep("high load"),
-        "beside: CoDel: more at 300 ms, low load, kbit/s": codel["low load"][RTTS_MS == 300][0],
-        "beside: CoDel: more at 300 ms, high load, kbit/s": codel["high load"][RTTS_MS == 300][0],
-        "beside: FQ-CoDel: more where it is least, low load, kbit/s": least(fair["low load"]),
-        "beside: FQ-CoDel: more where it is least, high load, kbit/s": least(fair["high load"]),
+        "codel-more-low": _share(codel["low load"][near]),
+        "codel-more-high": _share(codel["high load"][near]),
+        "codel-long-rtts-low": codel["low load"][far].mean(axis=0),
+        "codel-long-rtts-high": codel["high load"][far].mean(axis=0),
+        "fq-codel-more-low": _share(fair["low load"]),
+        "fq-codel-more-high": _share(fair["high load"]),
+        "also: the same with an acknowledgement a segment, low load": every("low load")[far].mean(axis=0),
+        "also: the same with an acknowledgement a segment, high load": every("high load")[far].mean(axis=0),
+        "also: and downloads with an initial window of 10, low load": begun("low load"),
+        "also: and downloads with an initial window of 10, high load": begun("high load"),
+        "also: the same with a buffer of 60 packets, low load": deep("low load"),
+        "also: the same with a buffer of 60 packets, high load": deep("high load"),
+        "also: CoDel: more at 300 ms, low load, kbit/s": codel["low load"][RTTS_MS == 300][0],
+        "also: CoDel: more at 300 ms, high load, kbit/s": codel["high load"][RTTS_MS == 300][0],
+        "also: FQ-CoDel: more where it is least, low load, kbit/s": least(fair["low load"]),
+        "also: FQ-CoDel: more where it is least, high load, kbit/s": least(fair["high load"]),
     }
 
 
@@ -357,13 +357,13 @@ def k12(runs: Needs) -> Quantities:
         nearer[name] = 100 * float(np.mean((np.abs(np.log(rural)) < np.abs(np.log(default)))[apart]))
         saved[name] = 100 * float(np.mean((1 - faster / slow)[apart]))
         worst[name] = (default[-1], rural[-1])
-    told["CoDel: ratios that are nearer 1, %"] = nearer["CoDel"]
-    told["FQ-CoDel's, %"] = nearer["FQ-CoDel"]
-    told["CoDel: the longer path's completion time saved, mean over the ratios, %"] = saved["CoDel"]
-    told["FQ-CoDel: saved, %"] = saved["FQ-CoDel"]
+    told["codel-ratios-nearer"] = nearer["CoDel"]
+    told["fq-codel-ratios-nearer"] = nearer["FQ-CoDel"]
+    told["codel-time-saved"] = saved["CoDel"]
+    told["fq-codel-time-saved"] = saved["FQ-CoDel"]
     for name, (default_ratio, rural_ratio) in worst.items():
-        told[f"beside: {name}: ratio of completion times at an RTT ratio of 11, default"] = default_ratio
-        told[f"beside: {name}: the same, rural"] = rural_ratio
+        told[f"also: {name}: ratio of completion times at an RTT ratio of 11, default"] = default_ratio
+        told[f"also: {name}: the same, rural"] = rural_ratio
     return told
 
 
@@ -388,21 +388,21 @@ def k14(runs: Needs) -> Quantities:
     told: dict[str, Floats] = {}
     for packets in (25, 42):
         lines = [_by_buffer(line, packets) for line in BED.values()]
-        for name, other in {"drop tail's": _by_buffer(TAIL, packets), "SFQ's": SFQ}.items():
+        for name, other in {"drop-tail": _by_buffer(TAIL, packets), "sfq": SFQ}.items():
             took, rtt = (
                 np.stack([_satellite(satellite, what, line) - _satellite(satellite, what, other) for line in lines])
                 for what in (FCT, RTT)
             )
-            told[f"{packets} packets: completion time more than {name}, s"] = least(took)
-            told[f"{packets} packets: RTT less {name}, ms"] = most(rtt)
+            told[f"{packets}-packets-time-{name}"] = least(took)
+            told[f"{packets}-packets-rtt-{name}"] = most(rtt)
     for name, line in {"drop tail": TAIL, "SFQ": SFQ, "SFQ of 25 packets": "sfq limit 25", **BED}.items():
-        told[f"beside: {name}: completion time, s"] = _satellite(satellite, FCT, line)
-        told[f"beside: {name}: RTT, ms"] = _satellite(satellite, RTT, line)
+        told[f"also: {name}: completion time, s"] = _satellite(satellite, FCT, line)
+        told[f"also: {name}: RTT, ms"] = _satellite(satellite, RTT, line)
     return told
 
 
 def k15(runs: Needs) -> Quantities:
-    """The queueing part of the latency; beside it the RTT's."""
+    """The queueing part of the latency, and the RTT."""
     satellite = runs["satellite"]
     told: dict[str, Floats] = {}
     rtts, took = [], []
@@ -411,9 +411,9 @@ def k15(runs: Needs) -> Quantities:
         for name, rural in BED_RURAL.items():
             line = _by_buffer(rural, packets)
             waited = _satellite(satellite, "sojourn_ms.mean", line) / _satellite(satellite, "sojourn_ms.mean", tail)
-            told[f"{name}, {packets} packets: queueing delay less than drop tail's, %"] = 100 * (1 - waited)
+            told[f"{name.lower()}-{packets}-packets-delay"] = 100 * (1 - waited)
             less = _satellite(satellite, RTT, tail) - _satellite(satellite, RTT, line)
-            told[f"beside: {name}, {packets} packets: RTT less than drop tail's by, ms"] = less
+            told[f"also: {name}, {packets} packets: RTT less than drop tail's by, ms"] = less
             other = np.minimum(_satellite(satellite, RTT, tail), _satellite(satellite, RTT, SFQ))
             rtts.append(_satellite(satellite, RTT, line) - other)
             took.append(_satellite(satellite, FCT, line) / _satellite(satellite, FCT, tail))
@@ -421,7 +421,7 @@ def k15(runs: Needs) -> Quantities:
     for packets in (25, 42):
         for name, rural in BED_RURAL.items():
             ours, tail = _by_buffer(rural, packets), _by_buffer(TAIL, packets)
-            at = f"beside: {name}, {packets} packets, at an RTT of 300 ms"
+            at = f"also: {name}, {packets} packets, at an RTT of 300 ms"
             waited = _satellite(short, "sojourn_ms.mean", ours) / _satellite(short, "sojourn_ms.mean", tail)
             told[f"{at}: queueing delay less, %"] = 100 * (1 - waited)
             told[f"{at}: completion time in parts of drop tail's"] = _satellite(short, FCT, ours) / _satellite(
@@ -432,12 +432,12 @@ def k15(runs: Needs) -> Quantities:
         for name, fair in {"CoDel": "", "FQ-CoDel": "-fq"}.items():
             long = runs[f"satellite-600{end}{fair}"]
             waited = long.values("sojourn_ms.mean") / _satellite(satellite, "sojourn_ms.mean", tail)
-            scaled = f"beside: {name}, {packets} packets, target 130 ms, interval 600 ms"
+            scaled = f"also: {name}, {packets} packets, target 130 ms, interval 600 ms"
             told[f"{scaled}: queueing delay less, %"] = 100 * (1 - waited)
             told[f"{scaled}: completion time"] = long.values(FCT) / _satellite(satellite, FCT, tail)
     return told | {
-        "RTT less the lesser of drop tail's and SFQ's, the greatest of the four, ms": most(np.stack(rtts)),
-        "completion time in parts of drop tail's, the greatest of the four": most(np.stack(took)),
+        "rtt-less-than-others": most(np.stack(rtts)),
+        "time-of-drop-tail": most(np.stack(took)),
     }
 
 
@@ -453,12 +453,12 @@ def k16(runs: Needs) -> Quantities:
 
     fct = "flows.download.fct_s.mean"
     told: dict[str, Floats] = {
-        "utilisation less CoDel's, low load, points": 100 * less("utilisation", "low load"),
-        "mean delay less CoDel's, ms": less("sojourn_ms.mean", "low load"),
-        "completion time less CoDel's, s": less(fct, "low load"),
-        "utilisation less CoDel's, high load, points": 100 * less("utilisation", "high load"),
-        "high load: mean delay, ms": less("sojourn_ms.mean", "high load"),
-        "high load: completion time, s": less(fct, "high load"),
+        "utilisation-low": 100 * less("utilisation", "low load"),
+        "delay-low": less("sojourn_ms.mean", "low load"),
+        "time-low": less(fct, "low load"),
+        "utilisation-high": 100 * less("utilisation", "high load"),
+        "delay-high": less("sojourn_ms.mean", "high load"),
+        "time-high": less(fct, "high load"),
     }
     others = {
         "default": (NS2["FQ-CoDel"], NS2["CoDel"]),
@@ -467,12 +467,12 @@ def k16(runs: Needs) -> Quantities:
     }
     for name, lines in others.items():
         for load in LOADS:
-            told[f"beside: {name}: mean delay, {load}, ms"] = less("sojourn_ms.mean", load, *lines)
-            told[f"beside: {name}: utilisation, {load}, points"] = 100 * less("utilisation", load, *lines)
+            told[f"also: {name}: mean delay, {load}, ms"] = less("sojourn_ms.mean", load, *lines)
+            told[f"also: {name}: utilisation, {load}, points"] = 100 * less("utilisation", load, *lines)
     for name, tail in {"Linux's": "", "ns-2's": "-ns2"}.items():
         for load in LOADS:
             fair, codel = (runs[f"deep-{one}{tail}"].of(LOADS[load]) for one in ("tunnel", "codel"))
-            deep = f"beside: {name}, rural, in a buffer of 200"
+            deep = f"also: {name}, rural, in a buffer of 200"
             told[f"{deep}: mean delay, {load}, ms"] = fair.values("sojourn_ms.mean") - codel.values("sojourn_ms.mean")
             told[f"{deep}: utilisation, {load}, points"] = 100 * (
                 fair.values("utilisation") - codel.values("utilisation")

@@ -1,4 +1,4 @@
-"""What the runs of the CoDel paper's experiments come to: a function for each claim of claims.toml.
+"""The quantities of the CoDel paper's claims: a function for each claim of claims.toml.
 
 Every seed gives each discipline the same arrivals, so differences and ratios are taken seed by seed. Over the grid of
 static links a quantity is first taken over the loads, rates and RTTs of one seed: its interval says what chance adds,
@@ -18,7 +18,7 @@ from sojourn.claims import Floats, Quantities, Runs, least, most
 
 Needs = Mapping[str, Runs]
 PACKET_MS = 10.0
-"""Of the first four figures: 12 500 bytes at 10 Mbit/s."""
+"""The time of a packet in the first four figures: 12 500 bytes at 10 Mbit/s."""
 RTT_S = 0.2
 """Theirs."""
 
@@ -30,29 +30,29 @@ def n1(runs: Needs) -> Quantities:
     """The standing queue."""
     standing = runs["standing"]
     return {
-        "median of the queue, packets": standing.values("queue_packets.p50"),
-        "its maximum": standing.values("queue_packets.max"),
-        "least of a round trip, in packets": standing.values("standing_queue_ms.p10") / PACKET_MS,
+        "median": standing.values("queue_packets.p50"),
+        "maximum": standing.values("queue_packets.max"),
+        "least-per-rtt": standing.values("standing_queue_ms.p10") / PACKET_MS,
     }
 
 
 def n2(runs: Needs) -> Quantities:
     """The peak, and what is left of it."""
     return {
-        "peak of the first RTT, packets": runs["first-burst"].values("queue_packets.max"),
-        "greatest queue later than 1.1 RTT, packets": runs["after-one-trip"].values("queue_packets.max"),
+        "first-peak": runs["first-burst"].values("queue_packets.max"),
+        "later-peak": runs["after-one-trip"].values("queue_packets.max"),
     }
 
 
 def n3(runs: Needs) -> Quantities:
-    """A burst a round trip; beside it the window that the paper names, which can't fill the link: 20 / (20 + 19)."""
+    """A burst per round trip, and the window that the paper names. It cannot fill the link: 20 / (20 + 19)."""
     filled, named = (runs["ack-per-window"].of(f"cc=fixed {window}") for window in (39, 20))
     return {
-        "least of a round trip, 90th percentile, in packets": filled.values("standing_queue_ms.p90") / PACKET_MS,
-        "utilisation, %": 100 * filled.values("utilisation"),
-        "period of the queue, RTTs": filled.values("oscillation_s") / RTT_S,
-        "beside: greatest queue, packets": filled.values("queue_packets.max"),
-        "beside: utilisation with the paper's window of 20, %": 100 * named.values("utilisation"),
+        "p90-per-rtt": filled.values("standing_queue_ms.p90") / PACKET_MS,
+        "utilisation": 100 * filled.values("utilisation"),
+        "period": filled.values("oscillation_s") / RTT_S,
+        "also: greatest queue, packets": filled.values("queue_packets.max"),
+        "also: utilisation with the paper's window of 20, %": 100 * named.values("utilisation"),
     }
 
 
@@ -61,8 +61,8 @@ def n4(runs: Needs) -> Quantities:
     burst = runs["first-burst"]
     together = burst.values("sojourn_ms.mean") * burst.values("delivered_packets")
     return {
-        "the 25th packet's wait, ms": burst.values("sojourn_ms.max"),
-        "all 25 together, ms": np.round(together, 6),
+        "last-wait": burst.values("sojourn_ms.max"),
+        "together": np.round(together, 6),
     }
 
 
@@ -80,11 +80,11 @@ def n5(runs: Needs) -> Quantities:
     at = {ms: busy(f" target {ms}ms ") for ms in (1, 2, 10, 20)}
     at[5] = busy(" target 5ms " if is_linux else "664 variant")
     return {
-        "utilisation lost from 5 to 2 ms where it is most, points": most(at[5] - at[2]),
-        "gained from 5 to 10 ms where it is most, points": most(at[10] - at[5]),
-        "beside: from 5 to 10 ms with several transfers, where it is most": most((at[10] - at[5])[1:]),
-        "beside: lost from 5 to 1 ms": most(at[5] - at[1]),
-        "beside: gained from 5 to 20 ms": most(at[20] - at[5]),
+        "lost-below": most(at[5] - at[2]),
+        "gained-above": most(at[10] - at[5]),
+        "also: from 5 to 10 ms with several transfers, where it is most": most((at[10] - at[5])[1:]),
+        "also: lost from 5 to 1 ms": most(at[5] - at[1]),
+        "also: gained from 5 to 20 ms": most(at[20] - at[5]),
     }
 
 
@@ -106,7 +106,7 @@ def _static(runs: Needs, address: str, *words: str) -> Floats:
 
 
 def _combinations(runs: Needs, *names: str) -> list[Mapping[str, Any]]:
-    """What was set, a row of [`Runs.grid`] each."""
+    """The settings that belong to each row of [`Runs.grid`]."""
     return [chosen for name in names for chosen in runs[name].sets[:: len(set(runs[name].seeds))]]
 
 
@@ -127,12 +127,12 @@ def n6(runs: Needs) -> Quantities:
     points = np.concatenate([ratios[rtt] for rtt in within])
     delay = [np.median(_static(runs, "sojourn_ms.p50", "codel ", f"ftp.rtt={rtt}"), axis=0) for rtt in _rtts(runs)]
     return {
-        "utilisation in parts of tail drop's, at the worst RTT up to 300 ms": least(np.stack(near)),
-        "beside: at 200 ms": ratios["200ms"].mean(axis=0),
-        "beside: at 300 ms with an interval of 300 ms": (waiting / _static(far, "utilisation", TAIL)).mean(axis=0),
-        "beside: at 500 ms": ratios["500ms"].mean(axis=0),
-        "beside: at the worst single point up to 300 ms": least(points),
-        "beside: greatest median delay of an RTT, ms": most(np.stack(delay)),
+        "utilisation-of-tail-drop": least(np.stack(near)),
+        "also: at 200 ms": ratios["200ms"].mean(axis=0),
+        "also: at 300 ms with an interval of 300 ms": (waiting / _static(far, "utilisation", TAIL)).mean(axis=0),
+        "also: at 500 ms": ratios["500ms"].mean(axis=0),
+        "also: at the worst single point up to 300 ms": least(points),
+        "also: greatest median delay of an RTT, ms": most(np.stack(delay)),
     }
 
 
@@ -167,18 +167,18 @@ def n7(runs: Needs) -> Quantities:
     slow, fast = ("3mbit", "10mbit"), ("45mbit", "100mbit")
     drops = both("drops", slow, near)
     return {
-        "median of the runs' medians from 10 Mbit/s on, ms": np.median(large, axis=0),
-        "at 3 Mbit/s, ms": np.median(small, axis=0),
-        "more with web and a call, median over the runs, ms": np.median(bursty, axis=0),
-        "beside: from 10 Mbit/s on, 5 and 20 transfers, RTTs up to 100 ms": np.median(shared, axis=0),
-        "beside: 95th percentile more with web and a call, ms": np.median(tails, axis=0),
-        "beside: median more with them at 3 and 10 Mbit/s, RTTs up to 100 ms": more("sojourn_ms.p50", slow, near),
-        "beside: utilisation there, points": 100 * more("utilisation", slow, near),
-        "beside: CoDel's drops there, times as many": np.median(drops[1] / drops[0], axis=0),
-        "beside: median more at 3 and 10 Mbit/s, RTTs of 200 and 500 ms": more("sojourn_ms.p50", slow, far),
-        "beside: median more at 45 and 100 Mbit/s, RTTs up to 100 ms": more("sojourn_ms.p50", fast, near),
-        "beside: utilisation, mean over the runs, %": 100 * busy.mean(axis=0),
-        "beside: the largest median of a run, ms": most(ftp.grid("sojourn_ms.p50")),
+        "delay-from-10mbit": np.median(large, axis=0),
+        "delay-3mbit": np.median(small, axis=0),
+        "delay-more-with-web": np.median(bursty, axis=0),
+        "also: from 10 Mbit/s on, 5 and 20 transfers, RTTs up to 100 ms": np.median(shared, axis=0),
+        "also: 95th percentile more with web and a call, ms": np.median(tails, axis=0),
+        "also: median more with them at 3 and 10 Mbit/s, RTTs up to 100 ms": more("sojourn_ms.p50", slow, near),
+        "also: utilisation there, points": 100 * more("utilisation", slow, near),
+        "also: CoDel's drops there, times as many": np.median(drops[1] / drops[0], axis=0),
+        "also: median more at 3 and 10 Mbit/s, RTTs of 200 and 500 ms": more("sojourn_ms.p50", slow, far),
+        "also: median more at 45 and 100 Mbit/s, RTTs up to 100 ms": more("sojourn_ms.p50", fast, near),
+        "also: utilisation, mean over the runs, %": 100 * busy.mean(axis=0),
+        "also: the largest median of a run, ms": most(ftp.grid("sojourn_ms.p50")),
     }
 
 
@@ -193,13 +193,10 @@ def n8(runs: Needs) -> Quantities:
         return red - codel
 
     return {
-        "RED's delay less CoDel's from 10 Mbit/s on, median over the runs, ms": np.median(
-            less("sojourn_ms.p50", LARGE), axis=0
-        ),
-        "utilisation less CoDel's from 10 Mbit/s on, mean over the runs, points": 100
-        * less("utilisation", LARGE).mean(axis=0),
-        "beside: delay at 3 Mbit/s, ms": np.median(less("sojourn_ms.p50", ("3mbit",)), axis=0),
-        "beside: utilisation at 3 Mbit/s, points": 100 * less("utilisation", ("3mbit",)).mean(axis=0),
+        "red-delay-more": np.median(less("sojourn_ms.p50", LARGE), axis=0),
+        "utilisation-more": 100 * less("utilisation", LARGE).mean(axis=0),
+        "also: delay at 3 Mbit/s, ms": np.median(less("sojourn_ms.p50", ("3mbit",)), axis=0),
+        "also: utilisation at 3 Mbit/s, points": 100 * less("utilisation", ("3mbit",)).mean(axis=0),
     }
 
 
@@ -221,19 +218,19 @@ def n9(runs: Needs) -> Quantities:
     with_rtt = {rtt: {rate: raised(rate, f"flow.ftp.rtt={rtt}") for rate in rates} for rtt in rtts}
     red = {rate: np.median(sizes.of("red ", f"rate={rate}").grid("sojourn_ms.p50"), axis=0) for rate in rates}
     return {
-        "raised at 128 kbit/s, ms": added["128kbit"],
-        "at 256 kbit/s": added["256kbit"],
-        "at 512 kbit/s": added["512kbit"],
-        "at 1.5 Mbit/s": added["1.5mbit"],
-        "by less at each step of the rate, of 3": steps(added.values()),
-        "RED's median delay at 128 kbit/s, ms": red["128kbit"],
-        "RED's at 256 kbit/s": red["256kbit"],
-        "RED's at 512 kbit/s": red["512kbit"],
-        "RED's at 1.5 Mbit/s": red["1.5mbit"],
-        "beside: RED's median over all four rates, ms": np.median(sizes.of("red ").grid("sojourn_ms.p50"), axis=0),
-        "beside: RTT 30 ms, raised at 256 kbit/s, ms": with_rtt["30ms"]["256kbit"],
-        "beside: RTT 30 ms, raised at 512 kbit/s, ms": with_rtt["30ms"]["512kbit"],
-        **{f"beside: RTT {rtt[:-2]} ms, by less at each step, of 3": steps(with_rtt[rtt].values()) for rtt in rtts},
+        "raised-128kbit": added["128kbit"],
+        "raised-256kbit": added["256kbit"],
+        "raised-512kbit": added["512kbit"],
+        "raised-1500kbit": added["1.5mbit"],
+        "steps": steps(added.values()),
+        "red-128kbit": red["128kbit"],
+        "red-256kbit": red["256kbit"],
+        "red-512kbit": red["512kbit"],
+        "red-1500kbit": red["1.5mbit"],
+        "also: RED's median over all four rates, ms": np.median(sizes.of("red ").grid("sojourn_ms.p50"), axis=0),
+        "also: RTT 30 ms, raised at 256 kbit/s, ms": with_rtt["30ms"]["256kbit"],
+        "also: RTT 30 ms, raised at 512 kbit/s, ms": with_rtt["30ms"]["512kbit"],
+        **{f"also: RTT {rtt[:-2]} ms, by less at each step, of 3": steps(with_rtt[rtt].values()) for rtt in rtts},
     }
 
 
@@ -251,11 +248,11 @@ def n10(runs: Needs) -> Quantities:
 
     found = [dropped(rate) for rate in ("128kbit", "256kbit", "512kbit", "1.5mbit")]
     return {
-        "dropped at 60 % utilisation, %: 128 kbit/s": found[0],
-        "256 kbit/s": found[1],
-        "512 kbit/s": found[2],
-        "1.5 Mbit/s": found[3],
-        "beside: over all four rates": np.mean(found, axis=0),
+        "dropped-128kbit": found[0],
+        "dropped-256kbit": found[1],
+        "dropped-512kbit": found[2],
+        "dropped-1500kbit": found[3],
+        "also: over all four rates": np.mean(found, axis=0),
     }
 
 
@@ -267,38 +264,38 @@ TAIL, RED, CODEL = "pfifo ", "red ", "codel "
 def n11(runs: Needs) -> Quantities:
     """Tail drop's worst."""
     worst = np.maximum(*(runs[name].values("sojourn_ms.max") for name in ("slow-1", "slow-2")))
-    return {"greatest sojourn at 1 Mbit/s, s": worst / 1000}
+    return {"greatest-sojourn": worst / 1000}
 
 
 def n12(runs: Needs) -> Quantities:
     """CoDel's quantiles; the text says "of the time", so those over time are judged."""
     codel = runs["fading"].of(CODEL)
     told = {
-        "median over time, ms": codel.values("queue_delay_ms.p50"),
-        "75th percentile, ms": codel.values("queue_delay_ms.p75"),
-        "95th percentile, ms": codel.values("queue_delay_ms.p95"),
-        "beside: over packets, median": codel.values("sojourn_ms.p50"),
-        "beside: over packets, p75": codel.values("sojourn_ms.p75"),
-        "beside: over packets, p95": codel.values("sojourn_ms.p95"),
+        "median": codel.values("queue_delay_ms.p50"),
+        "p75": codel.values("queue_delay_ms.p75"),
+        "p95": codel.values("queue_delay_ms.p95"),
+        "also: over packets, median": codel.values("sojourn_ms.p50"),
+        "also: over packets, p75": codel.values("sojourn_ms.p75"),
+        "also: over packets, p95": codel.values("sojourn_ms.p95"),
     }
     if own := runs.get("fading-ns2"):
         told |= {
-            "beside: the authors' CoDel over time, median": own.values("queue_delay_ms.p50"),
-            "beside: its p75": own.values("queue_delay_ms.p75"),
-            "beside: its p95": own.values("queue_delay_ms.p95"),
+            "also: the authors' CoDel over time, median": own.values("queue_delay_ms.p50"),
+            "also: its p75": own.values("queue_delay_ms.p75"),
+            "also: its p95": own.values("queue_delay_ms.p95"),
         }
     if old := runs.get("fading-2012"):
         told |= {
-            "beside: with the script's hosts over time, median": old.values("queue_delay_ms.p50"),
-            "beside: p75 with them": old.values("queue_delay_ms.p75"),
-            "beside: p95 with them": old.values("queue_delay_ms.p95"),
+            "also: with the script's hosts over time, median": old.values("queue_delay_ms.p50"),
+            "also: p75 with them": old.values("queue_delay_ms.p75"),
+            "also: p95 with them": old.values("queue_delay_ms.p95"),
         }
-    told["beside: never below 10 Mbit/s, p75"] = runs["fading-to-10"].values("queue_delay_ms.p75")
+    told["also: never below 10 Mbit/s, p75"] = runs["fading-to-10"].values("queue_delay_ms.p75")
     return told
 
 
 def n13(runs: Needs) -> Quantities:
-    """What CoDel carried, in parts of tail drop's."""
+    """The bytes that CoDel carried, divided by those of tail drop."""
 
     def carried(name: str, word: str) -> Floats:
         return runs[name].of(word).values("delivered_bytes")
@@ -307,17 +304,17 @@ def n13(runs: Needs) -> Quantities:
     rises = [carried("rise-1", word) + carried("rise-2", word) for word in (CODEL, TAIL)]
     rest = [all_ - rise for all_, rise in zip(whole, rises, strict=True)]
     return {
-        "bytes in parts of tail drop's": whole[0] / whole[1],
-        "beside: CoDel's MB": whole[0] / 1e6,
-        "beside: in the first 15 s after the link is fast again": rises[0] / rises[1],
-        "beside: else": rest[0] / rest[1],
-        "beside: where the rate never changes": carried("steady", CODEL) / carried("steady", TAIL),
+        "bytes-of-tail-drop": whole[0] / whole[1],
+        "also: CoDel's MB": whole[0] / 1e6,
+        "also: in the first 15 s after the link is fast again": rises[0] / rises[1],
+        "also: else": rest[0] / rest[1],
+        "also: where the rate never changes": carried("steady", CODEL) / carried("steady", TAIL),
     }
 
 
 def n14(runs: Needs) -> Quantities:
     """CoDel's own drops in the first 208 ms."""
-    names = ("CoDel's drops within an interval and an RTT of 50 s", "of 100 s", "of 200 s")
+    names = ("drops-at-50s", "drops-at-100s", "drops-at-200s")
     return {name: runs[f"drop-{number}"].values("drops_by_reason.codel") for number, name in enumerate(names, start=1)}
 
 
@@ -327,10 +324,10 @@ def n15(runs: Needs) -> Quantities:
     time = {word: one.values("queue_delay_ms.p95") for word, one in found.items()}
     packets = {word: one.values("sojourn_ms.p95") for word, one in found.items()}
     return {
-        "RED's 95th percentile less CoDel's over time, ms": time[RED] - time[CODEL],
-        "tail drop's less RED's, ms": time[TAIL] - time[RED],
-        "RED's less CoDel's over packets, ms": packets[RED] - packets[CODEL],
-        "tail drop's less RED's over packets, ms": packets[TAIL] - packets[RED],
+        "red-more-over-time": time[RED] - time[CODEL],
+        "tail-drop-more-over-time": time[TAIL] - time[RED],
+        "red-more-over-packets": packets[RED] - packets[CODEL],
+        "tail-drop-more-over-packets": packets[TAIL] - packets[RED],
     }
 
 
@@ -347,13 +344,13 @@ def n16(runs: Needs) -> Quantities:
 
     carried = [small.of(word).values("delivered_bytes") for word in (CODEL, TAIL)]
     return {
-        "tail drop's bytes against CoDel with 830, %": lost(TAIL),
-        "RED's, %": lost(RED),
-        "CoDel's, %": lost(CODEL),
-        "tail drop's greatest sojourn at 1 Mbit/s, ms": worst(TAIL),
-        "RED's, ms": worst(RED),
-        "CoDel's, ms": worst(CODEL),
-        "CoDel's bytes against tail drop's, %": 100 * (carried[0] / carried[1] - 1),
+        "tail-drop-bytes": lost(TAIL),
+        "red-bytes": lost(RED),
+        "codel-bytes": lost(CODEL),
+        "tail-drop-sojourn": worst(TAIL),
+        "red-sojourn": worst(RED),
+        "codel-sojourn": worst(CODEL),
+        "codel-of-tail-drop": 100 * (carried[0] / carried[1] - 1),
     }
 
 
@@ -369,17 +366,17 @@ def n17(runs: Needs) -> Quantities:
     several = np.array([one["flow.ftp.count"] > 1 for one in _combinations(runs, "interval", "interval-mix")])
     delay = {rtt: np.median(_static(runs, "sojourn_ms.p50", CODEL, f"ftp.rtt={rtt}"), axis=0) for rtt in _rtts(runs)}
     return {
-        "utilisation in parts of tail drop's: RTT 10 ms": ratios["10ms"],
-        "30 ms": ratios["30ms"],
-        "100 ms": ratios["100ms"],
-        "200 ms": ratios["200ms"],
-        "utilisation less RED's, mean over the runs, points": 100 * (busy[0] - busy[1]).mean(axis=0),
-        "beside: 200 ms with an interval of 200 ms": longer.mean(axis=0),
-        "beside: of these, several transfers": longer[several].mean(axis=0),
-        "beside: of these, single transfers": longer[~several].mean(axis=0),
-        "beside: 500 ms": ratios["500ms"],
-        "beside: median delay at 30 ms, ms": delay["30ms"],
-        "beside: at 200 ms, ms": delay["200ms"],
+        "rtt-10ms": ratios["10ms"],
+        "rtt-30ms": ratios["30ms"],
+        "rtt-100ms": ratios["100ms"],
+        "rtt-200ms": ratios["200ms"],
+        "red-less": 100 * (busy[0] - busy[1]).mean(axis=0),
+        "also: 200 ms with an interval of 200 ms": longer.mean(axis=0),
+        "also: of these, several transfers": longer[several].mean(axis=0),
+        "also: of these, single transfers": longer[~several].mean(axis=0),
+        "also: 500 ms": ratios["500ms"],
+        "also: median delay at 30 ms, ms": delay["30ms"],
+        "also: at 200 ms, ms": delay["200ms"],
     }
 
 
@@ -401,13 +398,13 @@ def n18(runs: Needs) -> Quantities:
     short = np.tile(np.array([int(rtt[:-2]) for rtt in rtts]) <= 30, len(codel) // len(rtts))
     near = short & ~web
     return {
-        "runs in which CoDel's index is no less than RED's, %": 100 * fairer.sum(axis=0) / both.sum(axis=0),
-        "beside: of those with RTTs from 100 ms on": 100 * fairer[far].sum(axis=0) / both[far].sum(axis=0),
-        "beside: of those with web and a call": 100 * fairer[web].sum(axis=0) / both[web].sum(axis=0),
-        "beside: CoDel's index, mean": np.nanmean(codel, axis=0),
-        "beside: RED's": np.nanmean(red, axis=0),
-        "beside: CoDel's with transfers alone, RTTs up to 30 ms": np.nanmean(codel[near], axis=0),
-        "beside: RED's with them": np.nanmean(red[near], axis=0),
+        "codel-no-less-fair": 100 * fairer.sum(axis=0) / both.sum(axis=0),
+        "also: of those with RTTs from 100 ms on": 100 * fairer[far].sum(axis=0) / both[far].sum(axis=0),
+        "also: of those with web and a call": 100 * fairer[web].sum(axis=0) / both[web].sum(axis=0),
+        "also: CoDel's index, mean": np.nanmean(codel, axis=0),
+        "also: RED's": np.nanmean(red, axis=0),
+        "also: CoDel's with transfers alone, RTTs up to 30 ms": np.nanmean(codel[near], axis=0),
+        "also: RED's with them": np.nanmean(red[near], axis=0),
     }
 
 
@@ -439,17 +436,17 @@ def _edge(
 
 
 def _changed(runs: Needs, rate: str, measure: Measure) -> dict[str, Floats]:
-    """The same with the deeper buffers, and with what comes near the paper's."""
-    told = _table(_edge(runs, rate, measure, DEEPER), "", "beside: ")
+    """The same measure with deeper buffers, and with settings that come near the paper's results."""
+    told = _table(_edge(runs, rate, measure, DEEPER), "", "also: ")
     name, other, front = FITTED[rate]
-    return told | _table(_edge(runs, other, measure, TWENTY, name), "", f"beside: {front}")
+    return told | _table(_edge(runs, other, measure, TWENTY, name), "", f"also: {front}")
 
 
 def _near(runs: Needs, rate: str, measure: Measure, words: str, apart: Callable[..., Floats]) -> dict[str, Floats]:
     """Tail drop's and CoDel's, apart, with what comes near the paper's, by direction."""
     name, other, front = FITTED[rate]
     found = _edge(runs, other, measure, TWENTY, name)
-    return {f"beside: {front}{way}, {words}": apart(found[way, "tail drop"], found[way, "CoDel"]) for way in WAYS}
+    return {f"also: {front}{way}, {words}": apart(found[way, "tail drop"], found[way, "CoDel"]) for way in WAYS}
 
 
 def _dropped(runs: Runs, way: str) -> Floats:
@@ -479,14 +476,19 @@ def _table(found: Mapping[tuple[str, str], Floats], unit: str, front: str = "") 
     return {f"{front}{way}, {aqm}{unit}": values for (way, aqm), values in found.items()}
 
 
+def _judged(found: Mapping[tuple[str, str], Floats]) -> dict[str, Floats]:
+    """Returns the quantities of a claim by their keys: `down-tail-drop`."""
+    return {f"{way}-{aqm.lower().replace(' ', '-')}": values for (way, aqm), values in found.items()}
+
+
 def _drops_of(rate: str) -> Callable[[Needs], Quantities]:
     def at(runs: Needs) -> Quantities:
         found = _edge(runs, rate, _dropped)
         apart = {way: found[way, "tail drop"] - found[way, "CoDel"] for way in WAYS}
         return {
-            **_table(found, ", %"),
-            "tail drop's less CoDel's, down, points": apart["down"],
-            "up, points": apart["up"],
+            **_judged(found),
+            "down-difference": apart["down"],
+            "up-difference": apart["up"],
             **_changed(runs, rate, _dropped),
             **_near(runs, rate, _dropped, "tail drop's less CoDel's, points", np.subtract),
         }
@@ -497,14 +499,14 @@ def _drops_of(rate: str) -> Callable[[Needs], Quantities]:
 def _medians_of(rate: str) -> Callable[[Needs], Quantities]:
     def at(runs: Needs) -> Quantities:
         found = _edge(runs, rate, _median)
-        ratios = {"CoDel's in parts of tail drop's, down": found["down", "CoDel"] / found["down", "tail drop"]}
+        ratios = {"down": found["down", "CoDel"] / found["down", "tail drop"]}
         if np.all(found["up", "tail drop"] > 0):
             ratios["up"] = found["up", "CoDel"] / found["up", "tail drop"]
         return {
             **ratios,
-            **_table(found, ", ms", "beside: "),
+            **_table(found, ", ms", "also: "),
             **{
-                f"beside: with {aqm.split()[-1]} packets, {way}": found[way, "CoDel"] / deeper
+                f"also: with {aqm.split()[-1]} packets, {way}": found[way, "CoDel"] / deeper
                 for (way, aqm), deeper in _edge(runs, rate, _median, DEEPER).items()
                 if np.all(deeper > 0)
             },
@@ -521,7 +523,7 @@ def _medians_of(rate: str) -> Callable[[Needs], Quantities]:
 
 def _bytes_of(rate: str) -> Callable[[Needs], Quantities]:
     def at(runs: Needs) -> Quantities:
-        return {**_table(_edge(runs, rate, _megabytes), ", MB"), **_changed(runs, rate, _megabytes)}
+        return {**_judged(_edge(runs, rate, _megabytes)), **_changed(runs, rate, _megabytes)}
 
     return at
 
@@ -547,15 +549,24 @@ def n27(runs: Needs) -> Quantities:
         at, at_8 = (runs[name].of(f"codel limit {n} ").grid(address).mean(axis=0) for n in (limit, 664))
         return at - at_8
 
-    measures = {"utilisation": ("utilisation", 100.0, "points"), "median delay": ("sojourn_ms.p50", 1.0, "ms"),
-                "95th percentile": ("sojourn_ms.p95", 1.0, "ms")}  # fmt: skip
-    return {
-        f"{front}{name} with {bdp} BDP less that with 8, {unit}": scale * less(run, limit, address)
-        for run, front in (("buffers", ""), ("buffers-later", "beside: from 20 s on, "))
-        if run in runs
-        for bdp, limit in ((1, 83), (64, 5312))
-        for name, (address, scale, unit) in measures.items()
+    measures = (
+        ("utilisation", 100.0, "utilisation-{}bdp", "utilisation with {} BDP less that with 8, points"),
+        ("sojourn_ms.p50", 1.0, "median-{}bdp", "median delay with {} BDP less that with 8, ms"),
+        ("sojourn_ms.p95", 1.0, "p95-{}bdp", "95th percentile with {} BDP less that with 8, ms"),
+    )
+    sizes = ((1, 83), (64, 5312))
+    told = {
+        key.format(bdp): scale * less("buffers", limit, address)
+        for bdp, limit in sizes
+        for address, scale, key, _ in measures
     }
+    if "buffers-later" in runs:
+        told |= {
+            f"also: from 20 s on, {label.format(bdp)}": scale * less("buffers-later", limit, address)
+            for bdp, limit in sizes
+            for address, scale, _, label in measures
+        }
+    return told
 
 
 def n28(runs: Needs) -> Quantities:
@@ -571,14 +582,14 @@ def n28(runs: Needs) -> Quantities:
 
     busy, delay = 100 * both("utilisation"), both("sojourn_ms.p50")
     return {
-        "Reno's utilisation less CUBIC's, mean over the runs, points": busy.mean(axis=0),
-        "beside: at the point where it is least": least(busy),
-        "beside: median delay, ms": delay.mean(axis=0),
+        "utilisation-less": busy.mean(axis=0),
+        "also: at the point where it is least": least(busy),
+        "also: median delay, ms": delay.mean(axis=0),
     }
 
 
 def n29(runs: Needs) -> Quantities:
-    """BLUE by rate, beside CoDel."""
+    """BLUE and CoDel, by rate."""
     told: dict[str, Floats] = {}
     for rate in ("3mbit", "10mbit", "45mbit"):
         for name, word in {"BLUE": "blue ", "CoDel": CODEL, "tail drop": TAIL}.items():
@@ -600,12 +611,12 @@ def n30(runs: Needs) -> Quantities:
         return 100 * more(word, "delivered_bytes") / left[word].values("delivered_bytes")
 
     return {
-        "CoDel's bytes with a queue that is cleared less those with one that is not, %": gained(CODEL),
-        "beside: packets that a full or cleared queue drops, more by": more(CODEL, "drops_by_reason.overlimit"),
-        "beside: its p95 over time, ms, more by": more(CODEL, "queue_delay_ms.p95"),
-        "beside: its p95 over packets, ms, more by": more(CODEL, "sojourn_ms.p95"),
-        "beside: tail drop's bytes, %": gained(TAIL),
-        "beside: its p95 over time, ms": more(TAIL, "queue_delay_ms.p95"),
+        "bytes-less": gained(CODEL),
+        "also: packets that a full or cleared queue drops, more by": more(CODEL, "drops_by_reason.overlimit"),
+        "also: its p95 over time, ms, more by": more(CODEL, "queue_delay_ms.p95"),
+        "also: its p95 over packets, ms, more by": more(CODEL, "sojourn_ms.p95"),
+        "also: tail drop's bytes, %": gained(TAIL),
+        "also: its p95 over time, ms": more(TAIL, "queue_delay_ms.p95"),
     }
 
 
@@ -620,8 +631,8 @@ def n31(runs: Needs) -> Quantities:
             told[f"period {period}, {name}: median delay over time, ms"] = chosen.values("queue_delay_ms.p50")
             told[f"period {period}, {name}: p95 over time, ms"] = chosen.values("queue_delay_ms.p95")
     waiting = runs["square-interval"]
-    told["beside: period 1s, CoDel with an interval of 500 ms: Mbit/s"] = waiting.values("goodput_mbit")
-    told["beside: its p95 over time, ms"] = waiting.values("queue_delay_ms.p95")
+    told["also: period 1s, CoDel with an interval of 500 ms: Mbit/s"] = waiting.values("goodput_mbit")
+    told["also: its p95 over time, ms"] = waiting.values("queue_delay_ms.p95")
     return told
 
 
@@ -639,15 +650,15 @@ def n32(runs: Needs) -> Quantities:
 
     busy, delay = 100 * apart("utilisation", None), apart("sojourn_ms.p50", None)
     return {
-        "median delay with as much back less without, mean over the loads, ms": delay.mean(axis=0),
-        "utilisation with as much back less without, points": busy.mean(axis=0),
-        "beside: goodput, Mbit/s": np.stack([
+        "delay": delay.mean(axis=0),
+        "utilisation": busy.mean(axis=0),
+        "also: goodput, Mbit/s": np.stack([
             runs["reverse"].of(f"ftp.count={load}", f"back.count={load}").values("flows.ftp.goodput_mbit") * load
             - runs["reverse"].of(f"ftp.count={load}", "back.count=0").values("flows.ftp.goodput_mbit") * load
             for load in loads
         ]).mean(axis=0),
-        "beside: p95 delay, ms": apart("sojourn_ms.p95", None).mean(axis=0),
-        **{f"beside: utilisation, {load} there and back, points": busy[row] for row, load in enumerate(loads)},
+        "also: p95 delay, ms": apart("sojourn_ms.p95", None).mean(axis=0),
+        **{f"also: utilisation, {load} there and back, points": busy[row] for row, load in enumerate(loads)},
     }  # fmt: skip
 
 
@@ -659,10 +670,10 @@ def n33(runs: Needs) -> Quantities:
 
     ratio = {rate: delay("diffserv4", rate) / delay("besteffort", rate) for rate in ("100mbit", "1.9mbit")}
     return {
-        "the call's delay with priority in parts of that without, p95: router at 100 Mbit/s": ratio["100mbit"],
-        "router below the modem's rate": ratio["1.9mbit"],
-        "beside: that delay with priority, router at 100 Mbit/s, ms": delay("diffserv4", "100mbit"),
-        "beside: router below the modem's rate, ms": delay("diffserv4", "1.9mbit"),
+        "router-100mbit": ratio["100mbit"],
+        "router-below-modem": ratio["1.9mbit"],
+        "also: that delay with priority, router at 100 Mbit/s, ms": delay("diffserv4", "100mbit"),
+        "also: router below the modem's rate, ms": delay("diffserv4", "1.9mbit"),
     }
 
 
@@ -683,13 +694,13 @@ def _option(*words: str) -> Callable[[Needs], Quantities]:
         bare = {what: during(what, UNMANAGED, "flows.ping.rtt_ms.p50") for what in ("stays", "falls")}
         fits = MODEM_MBIT["doubles"] * 1448 / 1514
         return {
-            "ping's median in parts of the unmanaged one": ping["stays"] / bare["stays"],
-            "goodput at the doubled rate in parts of what fits": during("doubles", words, "goodput_mbit") / fits,
-            "ping's median at half the rate, in parts of the unmanaged one there": ping["falls"] / bare["falls"],
-            "beside: ping's median, ms": ping["stays"],
-            "beside: at half the rate, ms": ping["falls"],
-            "beside: unmanaged, ms": bare["stays"],
-            "beside: unmanaged at half the rate, ms": bare["falls"],
+            "ping": ping["stays"] / bare["stays"],
+            "goodput-doubled": during("doubles", words, "goodput_mbit") / fits,
+            "ping-halved": ping["falls"] / bare["falls"],
+            "also: ping's median, ms": ping["stays"],
+            "also: at half the rate, ms": ping["falls"],
+            "also: unmanaged, ms": bare["stays"],
+            "also: unmanaged at half the rate, ms": bare["falls"],
         }
 
     return at

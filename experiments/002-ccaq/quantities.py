@@ -1,4 +1,4 @@
-"""What the runs of the CCAQ paper's experiments come to: a function for each claim of claims.toml.
+"""The quantities of the CCAQ paper's claims: a function for each claim of claims.toml.
 
 A data packet's RTT is its flow's base RTT, its time in the queue and its own transmission, as the paper's captures show
 it; throughput counts IP bytes, as the paper's does. Both come from the queue over time. Where only the mean is asked
@@ -39,7 +39,7 @@ class Trace(NamedTuple):
 
     @classmethod
     def of(cls, record: RunRecord) -> Trace:
-        """What a run kept of its first hop."""
+        """The record of a run's first hop."""
         hop = record.about["hops"][0]["name"]
         return cls(record.series[hop], record.rates[hop], float(record.about["flows"][0]["base_rtt_ms"]))
 
@@ -54,7 +54,7 @@ class Trace(NamedTuple):
         return Trace({name: column[inside] for name, column in self.columns.items()}, self.rate, self.base_ms)
 
     def link_mbit(self) -> Floats:
-        """What the link's rate is in each bin."""
+        """The rate of the link in each bin, in Mbit/s."""
         last = np.searchsorted(self.rate["time_s"], self.time_s, side="right") - 1
         return np.asarray(self.rate["mbit"], float)[last]
 
@@ -102,32 +102,32 @@ def _greatest_rtt(runs: Runs, begin: float, until: float) -> Floats:
 # ---- figures 4 to 6 ----
 
 DOUBLED_MBIT = 40 * 1500 / 1514
-"""What fits into 40 Mbit/s of Ethernet, in IP bytes."""
+"""The IP bytes that fit into 40 Mbit/s of Ethernet."""
 
 
 def c1(runs: Needs) -> Quantities:
     """fq's standing queue before and after the rate halves."""
     fq = runs["halving"].of(FQ)
     return {
-        "least RTT 5–30 s, ms": _least_rtt(fq, 5, 30),
-        "greatest, ms": _greatest_rtt(fq, 5, 30),
-        "least RTT 35–60 s, ms": _least_rtt(fq, 35, 60),
-        "greatest then, ms": _greatest_rtt(fq, 35, 60),
-        "throughput 5–30 s, Mbit/s": _mbit(fq, 5, 30),
-        "35–60 s, Mbit/s": _mbit(fq, 35, 60),
+        "least-rtt-before": _least_rtt(fq, 5, 30),
+        "greatest-rtt-before": _greatest_rtt(fq, 5, 30),
+        "least-rtt-after": _least_rtt(fq, 35, 60),
+        "greatest-rtt-after": _greatest_rtt(fq, 35, 60),
+        "throughput-before": _mbit(fq, 5, 30),
+        "throughput-after": _mbit(fq, 35, 60),
     }
 
 
 def c2(runs: Needs) -> Quantities:
-    """CCAQ where fq was; beside it the spike of its first seconds, which its 100 packets make."""
+    """CCAQ in place of fq, and the peak of its first seconds, which its 100 packets cause."""
     fq, ccaq = (runs["halving"].of(word) for word in (FQ, CCAQ))
     return {
-        "mean RTT 5–30 s, ms": _mean_rtt(ccaq, 5, 30),
-        "mean RTT 35–60 s, ms": _mean_rtt(ccaq, 35, 60),
-        "throughput in % of fq's, 5–30 s": 100 * _mbit(ccaq, 5, 30) / _mbit(fq, 5, 30),
-        "35–60 s, %": 100 * _mbit(ccaq, 35, 60) / _mbit(fq, 35, 60),
-        "beside: greatest RTT in the first 5 s, ms": _greatest_rtt(ccaq, 0, 5),
-        "beside: greatest RTT 35–60 s, ms": _greatest_rtt(ccaq, 35, 60),
+        "rtt-before": _mean_rtt(ccaq, 5, 30),
+        "rtt-after": _mean_rtt(ccaq, 35, 60),
+        "throughput-before": 100 * _mbit(ccaq, 5, 30) / _mbit(fq, 5, 30),
+        "throughput-after": 100 * _mbit(ccaq, 35, 60) / _mbit(fq, 35, 60),
+        "also: greatest RTT in the first 5 s, ms": _greatest_rtt(ccaq, 0, 5),
+        "also: greatest RTT 35–60 s, ms": _greatest_rtt(ccaq, 35, 60),
     }
 
 
@@ -135,9 +135,9 @@ def c3(runs: Needs) -> Quantities:
     """CCAQ when the rate doubles."""
     ccaq = runs["doubling"].of(CCAQ)
     return {
-        "throughput 35–60 s in % of what fits": 100 * _mbit(ccaq, 35, 60) / DOUBLED_MBIT,
-        "mean RTT 35–60 s, ms": _mean_rtt(ccaq, 35, 60),
-        "beside: throughput 30–35 s, Mbit/s": _mbit(ccaq, 30, 35),
+        "throughput-after": 100 * _mbit(ccaq, 35, 60) / DOUBLED_MBIT,
+        "rtt-after": _mean_rtt(ccaq, 35, 60),
+        "also: throughput 30–35 s, Mbit/s": _mbit(ccaq, 30, 35),
     }
 
 
@@ -154,7 +154,7 @@ def _rtt(runs: Runs) -> Floats:
 
 
 def _busy(runs: Runs) -> Floats:
-    """IP bytes in percent of the rate told to the link, as in the paper's table: at most 99.07."""
+    """IP bytes in percent of the configured rate, as in the paper's table: 99.07 at most."""
     return 100 * _ip_bytes(runs) * 8 / 240 / 100e6
 
 
@@ -162,10 +162,10 @@ def c4(runs: Needs) -> Quantities:
     """fq_codel at 100 ms."""
     codel = runs["far"].of(FQ_CODEL)
     return {
-        "MB": _ip_bytes(codel) / 1e6,
-        "mean RTT, ms": _rtt(codel),
-        "beside: 95th percentile of the queue's delay, ms": codel.values("sojourn_ms.p95"),
-        "beside: its maximum, ms": codel.values("sojourn_ms.max"),
+        "bytes": _ip_bytes(codel) / 1e6,
+        "rtt": _rtt(codel),
+        "also: 95th percentile of the queue's delay, ms": codel.values("sojourn_ms.p95"),
+        "also: its maximum, ms": codel.values("sojourn_ms.max"),
     }
 
 
@@ -173,11 +173,11 @@ def c5(runs: Needs) -> Quantities:
     """CCAQ at 100 ms."""
     codel, ccaq = (runs["far"].of(word) for word in (FQ_CODEL, CCAQ))
     return {
-        "MB": _ip_bytes(ccaq) / 1e6,
-        "in parts of fq_codel's": _ip_bytes(ccaq) / _ip_bytes(codel),
-        "mean RTT, ms": _rtt(ccaq),
-        "beside: the first 10 s, Mbit/s": _mbit(ccaq, 0, 10),
-        "beside: fq_codel's, Mbit/s": _mbit(codel, 0, 10),
+        "bytes": _ip_bytes(ccaq) / 1e6,
+        "bytes-of-fq-codel": _ip_bytes(ccaq) / _ip_bytes(codel),
+        "rtt": _rtt(ccaq),
+        "also: the first 10 s, Mbit/s": _mbit(ccaq, 0, 10),
+        "also: fq_codel's, Mbit/s": _mbit(codel, 0, 10),
     }
 
 
@@ -186,20 +186,20 @@ def _cell(cc: str, qdisc: str) -> Callable[[Needs], Quantities]:
 
     def cell(runs: Needs) -> Quantities:
         chosen = runs[cc].of(qdisc)
-        return {"utilisation, %": _busy(chosen), "mean RTT, ms": _rtt(chosen)}
+        return {"utilisation": _busy(chosen), "rtt": _rtt(chosen)}
 
     return cell
 
 
 def c6_ccaq(runs: Needs) -> Quantities:
-    """CUBIC with CCAQ; beside it the same over RTTs around the table's."""
+    """CUBIC with CCAQ at the table's RTT, and at RTTs around it."""
     near = runs["cubic-near"]
     base = _of(near, lambda trace: trace.base_ms)
     deepest = _of(near, lambda trace: float(trace.within(120, 240).columns["queue_packets_max"].max()))
     return {
         **_cell("cubic", CCAQ)(runs),
-        "beside: mean RTT at RTTs of 49 to 51 ms, as if at 50": _rtt(near) - base + 50,
-        "beside: seeds of those with a buffer of more than 250 packets, of 1": np.asarray(deepest > 250, float),
+        "also: mean RTT at RTTs of 49 to 51 ms, as if at 50": _rtt(near) - base + 50,
+        "also: seeds of those with a buffer of more than 250 packets, of 1": np.asarray(deepest > 250, float),
     }
 
 
@@ -220,21 +220,19 @@ def _small(runs: Needs, rtt: str) -> Quantities:
     codel, ccaq = (runs["small-bdp"].of(f"rtt={rtt}", word) for word in (FQ_CODEL, CCAQ))
     late = [_rtt(runs["small-bdp-late"].of(f"rtt={rtt}", word)) for word in (CCAQ, FQ_CODEL)]
     return {
-        "fq_codel's mean RTT, ms": _rtt(codel),
-        "CCAQ's less fq_codel's, ms": _rtt(ccaq) - _rtt(codel),
-        "beside: CCAQ's less fq_codel's from 5 s on, ms": late[0] - late[1],
-        "beside: fq_codel's with each packet acknowledged, ms": _rtt(
-            runs["small-bdp-every"].of(f"rtt={rtt}", FQ_CODEL)
-        ),
-        "beside: utilisation of fq_codel, %": 100 * codel.values("utilisation"),
-        "beside: of CCAQ, %": 100 * ccaq.values("utilisation"),
+        "fq-codel-rtt": _rtt(codel),
+        "ccaq-rtt-less": _rtt(ccaq) - _rtt(codel),
+        "also: CCAQ's less fq_codel's from 5 s on, ms": late[0] - late[1],
+        "also: fq_codel's with each packet acknowledged, ms": _rtt(runs["small-bdp-every"].of(f"rtt={rtt}", FQ_CODEL)),
+        "also: utilisation of fq_codel, %": 100 * codel.values("utilisation"),
+        "also: of CCAQ, %": 100 * ccaq.values("utilisation"),
     }
 
 
 def c9a(runs: Needs) -> Quantities:
     """A base RTT of 5 ms, at the rate of the data and at five times that."""
     fast = runs["small-bdp-fast"]
-    return {**_small(runs, "5ms"), "beside: fq_codel's at 100 Mbit/s, ms": _rtt(fast.of(FQ_CODEL))}
+    return {**_small(runs, "5ms"), "also: fq_codel's at 100 Mbit/s, ms": _rtt(fast.of(FQ_CODEL))}
 
 
 def c9b(runs: Needs) -> Quantities:
@@ -250,10 +248,10 @@ def c10(runs: Needs) -> Quantities:
         return cake - codel
 
     return {
-        "CUBIC: utilisation less fq_codel's, points": apart("cubic", _busy),
-        "mean RTT less fq_codel's, ms": apart("cubic", _rtt),
-        "Reno: utilisation, points": apart("reno", _busy),
-        "RTT, ms": apart("reno", _rtt),
+        "cubic-utilisation": apart("cubic", _busy),
+        "cubic-rtt": apart("cubic", _rtt),
+        "reno-utilisation": apart("reno", _busy),
+        "reno-rtt": apart("reno", _rtt),
     }
 
 
@@ -261,12 +259,12 @@ def c11(runs: Needs) -> Quantities:
     """BBR over CCAQ: from 30 s on the base RTT is 5 ms less."""
     bbr = runs["bbr"]
     return {
-        "throughput 5–30 s, Mbit/s": _mbit(bbr, 5, 30),
-        "35–60 s, Mbit/s": _mbit(bbr, 35, 60),
-        "mean RTT 5–30 s, ms": _mean_rtt(bbr, 5, 30),
-        "mean RTT 35–60 s, ms": _mean_rtt(bbr, 35, 60) - 5,
-        "beside: the first second, Mbit/s": _mbit(bbr, 0, 1),
-        "beside: greatest RTT of it, ms": _greatest_rtt(bbr, 0, 1),
+        "throughput-before": _mbit(bbr, 5, 30),
+        "throughput-after": _mbit(bbr, 35, 60),
+        "rtt-before": _mean_rtt(bbr, 5, 30),
+        "rtt-after": _mean_rtt(bbr, 35, 60) - 5,
+        "also: the first second, Mbit/s": _mbit(bbr, 0, 1),
+        "also: greatest RTT of it, ms": _greatest_rtt(bbr, 0, 1),
     }
 
 
@@ -283,10 +281,10 @@ TESTS = Path(__file__).resolve().parents[2] / "crates/core/src/qdisc/ccaq.rs"
 
 
 def c12(_runs: Needs) -> Quantities:
-    """What of Algorithm 1 a unit test says by its name: they run in `make test`."""
+    """The number of statements of Algorithm 1 that a unit test names. `make test` runs these tests."""
     names = re.findall(r"#\[test\]\s+fn c12_(\w+)", TESTS.read_text(encoding="utf-8"))
     there = sum(any(name.startswith(statement) for name in names) for statement in STATEMENTS)
-    return {"statements that have a unit test by their name, of 5": float(there)}
+    return {"statements-tested": float(there)}
 
 
 VIRTUALLY_NOTHING = (10, 0.25)
@@ -297,14 +295,14 @@ as little."""
 def _least_lossy(trace: Trace, from_s: float = 0) -> float:
     """The least buffer at which a packet was lost, in packets: the queue is full then; inf without a loss.
 
-    It is told by the greatest queue of a bin with losses, which is no less than the limit at the loss.
+    The limit is estimated by the greatest queue of a bin with losses, which is no less than the limit at the loss.
     """
     lost = (trace.columns["drops"] > 0) & (trace.time_s >= from_s)
     return float(np.asarray(trace.columns["queue_packets_max"], float)[lost].min(initial=np.inf))
 
 
 def virtually_nothing(mbit: float, base_ms: float) -> float:
-    """So many packets are no buffer over such a path."""
+    """The number of packets that are no buffer on such a path."""
     bdp = mbit * base_ms * 1000 / PACKET_BITS
     return min(VIRTUALLY_NOTHING[0], VIRTUALLY_NOTHING[1] * bdp)
 
@@ -341,24 +339,24 @@ def c13(runs: Needs) -> Quantities:
         return _seeds_cut_falsely(_of_multiplier(runs["multiplier"].of(f"cc={cc}"), half=False))
 
     return {
-        "seeds in which 0.5 cuts falsely: CUBIC, of 1": half("cubic"),
-        "Reno": half("reno"),
-        "BBRv1": half("bbr"),
-        "beside: Reno, from 1 s on": half("reno", 1),
-        "beside: Reno, from 5 s on": half("reno", 5),
-        "beside: CUBIC without HyStart": _seeds_cut_falsely(runs["no-hystart"]),
-        "beside: CUBIC without HyStart, from 5 s on": _seeds_cut_falsely(runs["no-hystart"], 5),
-        "beside: 1.25 cuts falsely: CUBIC": default("cubic"),
-        "beside: Reno with 1.25": default("reno"),
-        "beside: BBRv1 with 1.25": default("bbr"),
+        "cubic-false-cuts": half("cubic"),
+        "reno-false-cuts": half("reno"),
+        "bbr-false-cuts": half("bbr"),
+        "also: Reno, from 1 s on": half("reno", 1),
+        "also: Reno, from 5 s on": half("reno", 5),
+        "also: CUBIC without HyStart": _seeds_cut_falsely(runs["no-hystart"]),
+        "also: CUBIC without HyStart, from 5 s on": _seeds_cut_falsely(runs["no-hystart"], 5),
+        "also: 1.25 cuts falsely: CUBIC": default("cubic"),
+        "also: Reno with 1.25": default("reno"),
+        "also: BBRv1 with 1.25": default("bbr"),
     }
 
 
 def c16(runs: Needs) -> Quantities:
     """BBRv3's false cuts."""
     return {
-        "seeds in which 0.5 cuts falsely, of 1": _seeds_cut_falsely(_of_multiplier(runs["multiplier-bbr3"], half=True)),
-        "beside: 1.25": _seeds_cut_falsely(_of_multiplier(runs["multiplier-bbr3"], half=False)),
+        "false-cuts": _seeds_cut_falsely(_of_multiplier(runs["multiplier-bbr3"], half=True)),
+        "also: 1.25": _seeds_cut_falsely(_of_multiplier(runs["multiplier-bbr3"], half=False)),
     }
 
 

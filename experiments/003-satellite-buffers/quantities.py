@@ -1,4 +1,4 @@
-"""What the runs of the satellite posts' experiments come to: a function for each claim of claims.toml.
+"""The quantities of the satellite posts' claims: a function for each claim of claims.toml.
 
 Every seed gives each queue the same arrivals, so differences and ratios are taken seed by seed.
 """
@@ -23,13 +23,13 @@ EMPTY_MS = 2.0
 
 
 def _rate(runs: Runs) -> Floats:
-    """Of the download of 40 MB, in Mbit/s, in each run."""
+    """The rate of the download of 40 MB in each run, in Mbit/s."""
     rate: Floats = DOWNLOAD_MBIT / runs.values("flows.probe.fct_s.mean")
     return rate
 
 
 def share(runs: Runs, rate: int) -> Floats:
-    """What the download gets of a link of `rate` Mbit/s, in parts; of one that is cut off, what it had by then."""
+    """The share that the download has of a link of `rate` Mbit/s. If the run ends before it, the share until then."""
     measured_s, played_s = 280.0, 270.0
     unfinished = runs.values("flows.probe.goodput_mbit") * measured_s / played_s
     ended = _rate(runs)
@@ -45,7 +45,7 @@ def _capped(runs: Runs, flows: int, limit: str) -> Runs:
 
 
 def _bins(runs: Runs) -> list[tuple[Floats, Floats]]:
-    """Of each run's measuring window: its bins' starts in s, and the least sojourn in each in ms, 0 if none left."""
+    """The bins of each run's measuring window: starts in s, and the least sojourn in each in ms, 0 if nothing left."""
     found = []
     for record in runs.recorded():
         columns = record.series[runs.hop]
@@ -76,8 +76,8 @@ def _standing(runs: Runs, window_s: float, above_ms: float) -> Floats:
 def s1(runs: Needs) -> Quantities:
     """A full queue, and what is left of the packet that is being sent."""
     return {
-        "greatest sojourn, 50 flows, ms": runs["figure-1"].values("sojourn_ms.max"),
-        "80 flows, ms": runs["figure-2"].values("sojourn_ms.max"),
+        "sojourn-50-flows": runs["figure-1"].values("sojourn_ms.max"),
+        "sojourn-80-flows": runs["figure-2"].values("sojourn_ms.max"),
     }
 
 
@@ -85,10 +85,10 @@ def s2(runs: Needs) -> Quantities:
     """The small queue under the smaller load."""
     figure = runs["figure-1"]
     return {
-        "longest time without an empty queue, s": _longest_s(figure),
-        "full, % of the time": 100 * figure.values("full_fraction"),
-        "beside: empty, % of the time": 100 * figure.values("empty_fraction"),
-        "beside: utilisation, %": 100 * figure.values("utilisation"),
+        "longest-busy": _longest_s(figure),
+        "full": 100 * figure.values("full_fraction"),
+        "also: empty, % of the time": 100 * figure.values("empty_fraction"),
+        "also: utilisation, %": 100 * figure.values("utilisation"),
     }
 
 
@@ -97,19 +97,19 @@ def s2(runs: Needs) -> Quantities:
 
 def s3(runs: Needs) -> Quantities:
     """50 flows, 120 kB."""
-    return {"its rate, Mbit/s": _rate(_capped(runs["link"], 50, SMALL))}
+    return {"rate": _rate(_capped(runs["link"], 50, SMALL))}
 
 
 def s4(runs: Needs) -> Quantities:
     """60 flows."""
-    return {"its rate, Mbit/s": _rate(_capped(runs["link"], 60, SMALL))}
+    return {"rate": _rate(_capped(runs["link"], 60, SMALL))}
 
 
 def s5(runs: Needs) -> Quantities:
-    """80 flows; beside it with the large queue."""
+    """80 flows with the small queue, and with the large one."""
     return {
-        "its rate, Mbit/s": _rate(_capped(runs["link"], 80, SMALL)),
-        "beside: with 2000 kB": _rate(_capped(runs["link"], 80, LARGE)),
+        "rate": _rate(_capped(runs["link"], 80, SMALL)),
+        "also: with 2000 kB": _rate(_capped(runs["link"], 80, LARGE)),
     }
 
 
@@ -117,29 +117,29 @@ def s6(runs: Needs) -> Quantities:
     """The small queue under the larger load."""
     figure = runs["figure-2"]
     return {
-        "mean queue delay, 80 flows, ms": figure.values("queue_delay_ms.mean"),
-        "longest time without an empty queue, s": _longest_s(figure),
-        "beside: full, % of the time": 100 * figure.values("full_fraction"),
+        "delay": figure.values("queue_delay_ms.mean"),
+        "longest-busy": _longest_s(figure),
+        "also: full, % of the time": 100 * figure.values("full_fraction"),
     }
 
 
 def s7(runs: Needs) -> Quantities:
-    """50 flows, 2000 kB; beside it other capacities."""
+    """50 flows and 2000 kB, and other capacities."""
     capacities = {"500 kB": "bfifo limit 500000", "1000 kB": "bfifo limit 1000000", "4000 kB": "bfifo limit 4000000"}
     return {
-        "its rate, Mbit/s": _rate(_capped(runs["link"], 50, LARGE)),
-        **{f"beside: with {kb}": _rate(_capped(runs["capacity"], 50, line)) for kb, line in capacities.items()},
+        "rate": _rate(_capped(runs["link"], 50, LARGE)),
+        **{f"also: with {kb}": _rate(_capped(runs["capacity"], 50, line)) for kb, line in capacities.items()},
     }
 
 
 def s8(runs: Needs) -> Quantities:
-    """A lasting transfer and 2000 kB; beside it the download, which is there for half a minute."""
+    """A lasting transfer and 2000 kB, and the download, which lasts for half a minute."""
     figure, download = runs["figure-3"], runs["download"]
     return {
-        "10 s windows with more than 100 ms throughout, %": _standing(figure, 10, 100),
-        "greatest RTT in parts of the bare one": figure.values("flows.ping.rtt_ms.max") / (1000 * RTT_S),
-        "beside: such windows with a download instead, %": _standing(download, 10, 100),
-        "beside: its greatest RTT": download.values("flows.ping.rtt_ms.max") / (1000 * RTT_S),
+        "standing-windows": _standing(figure, 10, 100),
+        "greatest-rtt": figure.values("flows.ping.rtt_ms.max") / (1000 * RTT_S),
+        "also: such windows with a download instead, %": _standing(download, 10, 100),
+        "also: its greatest RTT": download.values("flows.ping.rtt_ms.max") / (1000 * RTT_S),
     }
 
 
@@ -156,11 +156,11 @@ def s9(runs: Needs) -> Quantities:
     # Over the seeds: a flow's rate at 120 kB is that of a single seed's losses.
     parts = rates[LARGE].mean(axis=1) / rates[SMALL].mean(axis=1)
     return {
-        "a flow's rate in parts of that at 120 kB falls from step to step, of 4": float((np.diff(parts) < 0).sum()),
-        "mean queue delay with sixteen less that with one, ms": delays[-1] - delays[0],
-        **{f"beside: rate of each of {n}, Mbit/s": rates[LARGE][i] for i, n in enumerate(counts)},
-        **{f"beside: of each of {n} at 120 kB": rates[SMALL][i] for i, n in enumerate(counts)},
-        **{f"beside: mean queue delay with {n}, ms": delays[i] for i, n in enumerate(counts)},
+        "falling-steps": float((np.diff(parts) < 0).sum()),
+        "delay-more": delays[-1] - delays[0],
+        **{f"also: rate of each of {n}, Mbit/s": rates[LARGE][i] for i, n in enumerate(counts)},
+        **{f"also: of each of {n} at 120 kB": rates[SMALL][i] for i, n in enumerate(counts)},
+        **{f"also: mean queue delay with {n}, ms": delays[i] for i, n in enumerate(counts)},
     }
 
 
@@ -185,9 +185,9 @@ def s11(runs: Needs) -> Quantities:
     double, root = runs["two-bdp"], runs["root-69"]
     assert math.isclose(1 / math.sqrt((RATE * RTT_S / 8 / LIMIT) ** 2), 0.12)
     return {
-        "drops at 2 BDP less those at 2000 kB": double.values("drops") - named.values("drops"),
-        "at BDP / sqrt(69.4) less those at 120 kB": root.values("drops") - written.values("drops"),
-        "greatest sojourn at 2 BDP, in RTTs": double.values("sojourn_ms.max") / (1000 * RTT_S),
+        "drops-2bdp": double.values("drops") - named.values("drops"),
+        "drops-bdp-sqrt": root.values("drops") - written.values("drops"),
+        "sojourn-2bdp": double.values("sojourn_ms.max") / (1000 * RTT_S),
     }
 
 
@@ -215,7 +215,7 @@ DISCIPLINES = {
 
 
 def s13(runs: Needs) -> Quantities:
-    """Of each discipline at each limit: what the link carries, what waits, what the download and the others get."""
+    """Utilisation, queue delay, and the rates of the download and of the others, for each discipline and limit."""
     lines = list(dict.fromkeys(one["hop.satellite.qdisc"] for one in runs["disciplines"].sets))
     found: dict[str, Floats] = {}
     for limit, own in (("120 kB", lines[:7]), ("2000 kB", lines[7:])):
@@ -233,7 +233,7 @@ def s13(runs: Needs) -> Quantities:
 
 
 def s14(runs: Needs) -> Quantities:
-    """Beside a lasting transfer; beside it without one."""
+    """Small transfers with and without a lasting transfer."""
 
     def slower(count: int, measure: str) -> Floats:
         small, large = (
@@ -243,10 +243,10 @@ def s14(runs: Needs) -> Quantities:
         return large / small
 
     return {
-        "time of transfers below 100 kB in parts of that at 120 kB": slower(1, "flows.small.fct_s.mean"),
-        "beside: their median time": slower(1, "flows.small.fct_s.p50"),
-        "beside: mean time without the lasting transfer": slower(0, "flows.small.fct_s.mean"),
-        "beside: mean time of transfers from 100 kB on": slower(1, "flows.large.fct_s.mean"),
+        "small-transfers-time": slower(1, "flows.small.fct_s.mean"),
+        "also: their median time": slower(1, "flows.small.fct_s.p50"),
+        "also: mean time without the lasting transfer": slower(0, "flows.small.fct_s.mean"),
+        "also: mean time of transfers from 100 kB on": slower(1, "flows.large.fct_s.mean"),
     }
 
 
@@ -260,14 +260,20 @@ def _gained(runs: Runs, address: str) -> Floats:
 
 
 def s15(runs: Needs) -> Quantities:
-    """Who gains; beside it what counts as small."""
+    """The gain of small and large transfers, for two limits between small and large."""
     found: dict[str, Floats] = {}
-    for name, parted in (("100 kB", "by-size"), ("1 MB", "parted-at-1mb")):
+    names = {
+        "by-size": ("gained-by-small", "gained-less-by-large"),
+        "parted-at-1mb": (
+            "also: gained by transfers below 1 MB, Mbit/s",
+            "also: by those less by the larger than 1 MB, Mbit/s",
+        ),
+    }
+    for parted, (gained, less) in names.items():
         small, large = (_gained(runs[parted], f"flows.{which}.goodput_mbit") for which in ("small", "large"))
-        beside = "" if parted == "by-size" else "beside: "
-        found[f"{beside}gained by transfers below {name}, Mbit/s"] = small
-        found[f"{beside}by those less by the larger than {name}, Mbit/s"] = small - large
-    found["beside: utilisation gained, points"] = 100 * _gained(runs["by-size"], "utilisation")
+        found[gained] = small
+        found[less] = small - large
+    found["also: utilisation gained, points"] = 100 * _gained(runs["by-size"], "utilisation")
     return found
 
 
@@ -302,12 +308,12 @@ def _active(runs: Runs, window_s: float = 880.0) -> Floats:
 
 
 def s17(runs: Needs) -> Quantities:
-    """With 50 at most; beside it with three segments as the initial window."""
+    """At most 50 active users, and the same with an initial window of three segments."""
     small, three = _capped(runs["link"], 50, SMALL), _capped(runs["initial-window"], 50, SMALL)
     return {
-        "active, of 50": _active(small),
-        "beside: with an initial window of three": _active(three),
-        "beside: the download's rate then, Mbit/s": _rate(three),
+        "active": _active(small),
+        "also: with an initial window of three": _active(three),
+        "also: the download's rate then, Mbit/s": _rate(three),
     }
 
 

@@ -1,4 +1,4 @@
-"""What the runs of the ring-buffer paper's experiments come to: a function for each claim of claims.toml.
+"""The quantities of the ring-buffer paper's claims: a function for each claim of claims.toml.
 
 Comparisons are made seed by seed. Drops and retransmissions are those of the measured 300 s, all downloads together.
 """
@@ -36,12 +36,12 @@ def _drops(runs: Runs) -> Floats:
 
 
 def _retransmits(runs: Runs) -> Floats:
-    """Of all downloads together."""
+    """The sum over all downloads."""
     return DOWNLOADS * runs.values("flows.download0.retransmits")
 
 
 def _goodput(runs: Runs) -> Floats:
-    """Of all downloads together, Mbit/s."""
+    """The sum over all downloads, in Mbit/s."""
     return DOWNLOADS * runs.values("flows.download0.goodput_mbit")
 
 
@@ -58,12 +58,12 @@ def b1(runs: Needs) -> Quantities:
     means = {size: _rtt_s(_ring(runs["rings"], size)) for size in RINGS}
     rises = sum(float(b.mean() > a.mean()) for a, b in itertools.pairwise(means.values()))
     return {
-        "mean RTT at ring 4096, s": means[4096],
-        "steps at which the mean RTT grows, of 5": rises,
-        "beside: mean RTT at ring 80, s": means[80],
-        "beside: at 512, s": means[512],
-        "beside: without a FIFO at ring 80, s": _rtt_s(_ring(runs["bare"], 80)),
-        "beside: at 4096, s": _rtt_s(_ring(runs["bare"], 4096)),
+        "rtt-ring-4096": means[4096],
+        "growing-steps": rises,
+        "also: mean RTT at ring 80, s": means[80],
+        "also: at 512, s": means[512],
+        "also: without a FIFO at ring 80, s": _rtt_s(_ring(runs["bare"], 80)),
+        "also: at 4096, s": _rtt_s(_ring(runs["bare"], 4096)),
     }
 
 
@@ -79,19 +79,19 @@ def b2(runs: Needs) -> Quantities:
     reno, reno_again = less(runs["reno"], 4096, 80)
     bare, bare_again = less(runs["bare"], 256, 80)
     told = {
-        "drops at ring 4096 less those at 80": drops,
-        "retransmissions at ring 4096 less those at 80": again,
-        "beside: drops at 80": _drops(_ring(runs["rings"], 80)),
-        "beside: retransmissions at 80": _retransmits(_ring(runs["rings"], 80)),
-        "beside: with Reno, drops at 4096 less those at 80": reno,
-        "beside: with Reno, retransmissions": reno_again,
-        "beside: without a FIFO, drops at 256 less those at 80": bare,
-        "beside: without a FIFO, retransmissions": bare_again,
+        "drops": drops,
+        "retransmissions": again,
+        "also: drops at 80": _drops(_ring(runs["rings"], 80)),
+        "also: retransmissions at 80": _retransmits(_ring(runs["rings"], 80)),
+        "also: with Reno, drops at 4096 less those at 80": reno,
+        "also: with Reno, retransmissions": reno_again,
+        "also: without a FIFO, drops at 256 less those at 80": bare,
+        "also: without a FIFO, retransmissions": bare_again,
     }
     if free := runs.get("reno-wmem"):
         told |= {
-            "beside: with Reno, drops at 4096": _drops(_ring(runs["reno"], 4096)),
-            "beside: these where senders never wait for room in their buffers": _drops(_ring(free, 4096)),
+            "also: with Reno, drops at 4096": _drops(_ring(runs["reno"], 4096)),
+            "also: these where senders never wait for room in their buffers": _drops(_ring(free, 4096)),
         }
     return told
 
@@ -106,13 +106,13 @@ def b3(runs: Needs) -> Quantities:
     windows = {fifo: _rtt_s(_ring(runs["small-windows"], 512, fifo)) for fifo in ("noqueue", "pfifo limit 4096")}
     bare = {size: _rtt_s(_ring(runs["bare"], size)) for size in (512, 4096)}
     return {
-        "mean RTT with a FIFO of 4096 in parts of that without": by_fifo["pfifo limit 4096"] / by_fifo["noqueue"],
-        "mean RTT over all FIFOs in parts of ring 4096's in B1": np.mean(list(by_fifo.values()), axis=0) / largest,
-        "beside: mean RTT without a FIFO, s": by_fifo["noqueue"],
-        "beside: with one of 4096, s": by_fifo["pfifo limit 4096"],
-        "beside: with windows of 64 kB, that with 4096 in parts of that without": windows["pfifo limit 4096"]
+        "rtt-fifo-4096": by_fifo["pfifo limit 4096"] / by_fifo["noqueue"],
+        "rtt-all-fifos": np.mean(list(by_fifo.values()), axis=0) / largest,
+        "also: mean RTT without a FIFO, s": by_fifo["noqueue"],
+        "also: with one of 4096, s": by_fifo["pfifo limit 4096"],
+        "also: with windows of 64 kB, that with 4096 in parts of that without": windows["pfifo limit 4096"]
         / windows["noqueue"],
-        "beside: were there no FIFO, ring 512 in parts of ring 4096": bare[512] / bare[4096],
+        "also: were there no FIFO, ring 512 in parts of ring 4096": bare[512] / bare[4096],
     }
 
 
@@ -121,21 +121,21 @@ def b4(runs: Needs) -> Quantities:
     none, half, most = (_ring(runs["fifos"], 512, fifo) for fifo in ("noqueue", "pfifo limit 512", "pfifo limit 4096"))
     windows = {size: _ring(runs["small-windows"], 512, f"pfifo limit {size}") for size in (512, 1024)}
     return {
-        "drops with a FIFO of 512 less those without": _drops(half) - _drops(none),
-        "retransmissions with 512 less those without": _retransmits(half) - _retransmits(none),
-        "drops with 4096 in parts of those with 512": _drops(most) / _drops(half),
-        "retransmissions with 4096 in parts of those with 512": _retransmits(most) / _retransmits(half),
-        "beside: with windows of 64 kB, drops with 512": _drops(windows[512]),
-        "beside: with 1024": _drops(windows[1024]),
+        "drops-512": _drops(half) - _drops(none),
+        "retransmissions-512": _retransmits(half) - _retransmits(none),
+        "drops-4096": _drops(most) / _drops(half),
+        "retransmissions-4096": _retransmits(most) / _retransmits(half),
+        "also: with windows of 64 kB, drops with 512": _drops(windows[512]),
+        "also: with 1024": _drops(windows[1024]),
     }
 
 
 def b5(runs: Needs) -> Quantities:
-    """What is dropped with the largest FIFO."""
+    """Packets dropped with the largest FIFO."""
     word = "pfifo limit 4096"
     return {
-        "drops with ring 512 and a FIFO of 4096": _drops(_ring(runs["fifos"], 512, word)),
-        "beside: with windows of 64 kB, 30 of which are less than the queues": _drops(
+        "drops": _drops(_ring(runs["fifos"], 512, word)),
+        "also: with windows of 64 kB, 30 of which are less than the queues": _drops(
             _ring(runs["small-windows"], 512, word)
         ),
     }
@@ -153,22 +153,22 @@ def b6(runs: Needs) -> Quantities:
     apart = [_percent(*(goodput(runs["corners"], size, fifo) for size in (4096, 80))) for fifo in FIFOS]
     deep, shallow = (goodput(runs["fifos"], 512, f"pfifo limit {limit}") for limit in (4096, 80))
     return {
-        "ring 4096 against 80, %": _percent(*(goodput(runs["rings"], size) for size in (4096, 80))),
-        "FIFO of 4096 against 80 at ring 512, %": _percent(deep, shallow),
-        "ring 4096 against 80 at the FIFO where it is most, %": max(apart, key=lambda one: abs(float(one.mean()))),
-        "beside: Mbit/s at ring 80": goodput(runs["rings"], 80),
+        "rings": _percent(*(goodput(runs["rings"], size) for size in (4096, 80))),
+        "fifos": _percent(deep, shallow),
+        "rings-with-fifo": max(apart, key=lambda one: abs(float(one.mean()))),
+        "also: Mbit/s at ring 80": goodput(runs["rings"], 80),
     }
 
 
 def b7(runs: Needs) -> Quantities:
-    """The window by Little's law; beside it the bed's least utilisation."""
+    """The window by Little's law, and the least utilisation of the test bed."""
     window = runs["window"]
     rate_mbit, rtt_s = (window.values(f"flows.download.{name}") for name in ("goodput_mbit", "rtt_ms.mean"))
     busy = np.concatenate([runs[name].grid("utilisation") for name in ("rings", "fifos")])
     return {
-        "what is in flight where the window bounds it, MB": rate_mbit * rtt_s / MS / 8,
-        "beside: its goodput, Mbit/s": rate_mbit,
-        "beside: utilisation of figures 3 and 4 where it is least, %": 100 * least(busy),
+        "in-flight": rate_mbit * rtt_s / MS / 8,
+        "also: its goodput, Mbit/s": rate_mbit,
+        "also: utilisation of figures 3 and 4 where it is least, %": 100 * least(busy),
     }
 
 
@@ -187,24 +187,24 @@ def b8(runs: Needs) -> Quantities:
     """BQL below a FIFO."""
     without, limited = (_p95_ms(_limited(runs["bql"], bql, 2048, "pfifo")) for bql in (False, True))
     return {
-        "without BQL, s": without / MS,
-        "with BQL, ms": limited,
-        "beside: with BQL and CoDel, ms": _p95_ms(_limited(runs["bql"], True, 2048, "codel")),
+        "rtt-without-bql": without / MS,
+        "rtt-with-bql": limited,
+        "also: with BQL and CoDel, ms": _p95_ms(_limited(runs["bql"], True, 2048, "codel")),
     }
 
 
 def b8a(runs: Needs) -> Quantities:
-    """What stands in the ring."""
+    """The number of packets in the ring."""
     limited, full = (_limited(runs["bql"], bql, 2048, "pfifo").values("nic.ring_packets.mean") for bql in (True, False))
-    return {"packets in the ring with BQL, mean": limited, "without, mean": full}
+    return {"ring-with-bql": limited, "ring-without-bql": full}
 
 
 def b8b(runs: Needs) -> Quantities:
-    """BQL below CoDel."""
+    """CoDel above a ring with BQL."""
     limited, full = (_p95_ms(_limited(runs["bql"], bql, 2048, "codel")) for bql in (True, False))
     return {
-        "95th percentile of the RTT with BQL and CoDel, ms": limited,
-        "beside: CoDel without BQL, s": full / MS,
+        "rtt-p95": limited,
+        "also: CoDel without BQL, s": full / MS,
     }
 
 
@@ -224,13 +224,13 @@ def b9(runs: Needs) -> Quantities:
 
 
 def b11(runs: Needs) -> Quantities:
-    """What a small ring gains, with a FIFO and with a discipline that signals."""
+    """The gain of a small ring, with a FIFO and with a discipline that signals."""
     gained = [_rtt_s(_ring(runs["corners"], 80, fifo)) - _rtt_s(_ring(runs["corners"], 4096, fifo)) for fifo in FIFOS]
     small, large = (_p95_ms(_limited(runs["bql-ends"], False, ring, "codel")) / MS for ring in (80, 4096))
     return {
-        "mean RTT at ring 80 less that at 4096, at the FIFO where it gains least, s": max(gained, key=np.nanmean),
-        "95th percentile with CoDel at ring 80 less that at 4096, s": small - large,
-        "beside: with CoDel at ring 80, s": small,
+        "rtt-less": max(gained, key=np.nanmean),
+        "codel-p95-less": small - large,
+        "also: with CoDel at ring 80, s": small,
     }
 
 
@@ -245,11 +245,11 @@ def b12(runs: Needs) -> Quantities:
         return np.mean([less(runs["ends"], ring, measure) for ring in RINGS], axis=0)
 
     return {
-        "drops with a FIFO of 4096 less those with 80, mean over the rings": over_rings(_drops),
-        "retransmissions, likewise": over_rings(_retransmits),
-        "beside: with Reno at ring 512, drops": less(runs["reno-fifos"], 512, _drops),
-        "beside: with Reno, retransmissions": less(runs["reno-fifos"], 512, _retransmits),
-        "beside: with windows of 64 kB at ring 512, drops": less(runs["small-windows"], 512, _drops),
+        "drops-less": over_rings(_drops),
+        "retransmissions-less": over_rings(_retransmits),
+        "also: with Reno at ring 512, drops": less(runs["reno-fifos"], 512, _drops),
+        "also: with Reno, retransmissions": less(runs["reno-fifos"], 512, _retransmits),
+        "also: with windows of 64 kB at ring 512, drops": less(runs["small-windows"], 512, _drops),
     }
 
 
@@ -268,7 +268,7 @@ def b14(runs: Needs) -> Quantities:
     """Two defaults above BQL."""
     fifo, fair = (_p95_ms(_limited(runs["bql-ends"], True, 4096, word)) for word in ("pfifo limit 1000", "fq_codel"))
     return {
-        "95th percentile of the RTT with BQL, ring 4096 and a FIFO of 1000, ms": fifo,
-        "beside: with fq_codel, which most systems set today, ms": fair,
-        "beside: fq_codel without BQL, s": _p95_ms(_limited(runs["bql-ends"], False, 4096, "fq_codel")) / MS,
+        "rtt-p95": fifo,
+        "also: with fq_codel, which most systems set today, ms": fair,
+        "also: fq_codel without BQL, s": _p95_ms(_limited(runs["bql-ends"], False, 4096, "fq_codel")) / MS,
     }

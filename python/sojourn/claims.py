@@ -1,9 +1,9 @@
-"""What a paper claims, judged by runs in a store.
+"""Judges the claims of papers by runs in a store.
 
-An experiment is a folder with a `claims.toml` and a `quantities.py`. The first has what the paper says, which runs it
-needs, and the ranges in which each quantity must lie, fixed before the first run or said not to be; the second, for
-each claim, a function from those runs to its quantities, a value for each seed. A verdict is recomputed from
-the store at any time.
+An experiment is a folder with a `claims.toml` and a `quantities.py`. claims.toml has the statements of a paper, the
+runs that they need, and a rule for each quantity, fixed before the first run unless it says otherwise. quantities.py
+has a function for each claim, from the runs to the values of its quantities, one for each seed. A verdict can be
+computed again from the store at any time.
 """
 
 from __future__ import annotations
@@ -35,14 +35,17 @@ from sojourn.store import Store
 
 Floats = NDArray[np.float64]
 Quantities = Mapping[str, Floats | Sequence[float] | float]
-"""By what it is called in claims.toml: its value for each seed, or the one value that it has."""
+"""The values of quantities, by key: one for each seed, or a single one. The key of a quantity without a rule is its
+label."""
 
 CLAIMS, QUANTITIES = "claims.toml", "quantities.py"
 KINDS = ("expected", "must", "calibrates", "report", "inconsistent", "not-expressible")
 """must: or the implementation is wrong. calibrates: a parameter was chosen by it. report: nobody said how near is near
 enough. inconsistent: the paper contradicts itself. not-expressible: in none of the worlds."""
+RULES = ("mean", "each", "same")
+"""How a quantity is judged."""
 WORDS = {str: "text", int: "a whole number", bool: "true or false", list: "a list", Mapping: "a table"}
-"""What is expected in claims.toml, by type."""
+"""The expected values of claims.toml in words, by type."""
 VERDICTS = ("holds", "differs", "inconsistent", "calibrated", "not-expressible", "reported")
 
 
@@ -70,6 +73,19 @@ class Need:
 
 
 @dataclass(frozen=True)
+class Rule:
+    """When a claim holds for one of its quantities."""
+
+    label: str
+    """The quantity's name in tables, with its unit."""
+    kind: str
+    """`mean`: the mean over the seeds lies in the range. `each`: the value of every seed does. `same`: the 95 %
+    interval of a difference contains zero."""
+    range: tuple[float, float] | None = None
+    """The least and the greatest value; `same` has none."""
+
+
+@dataclass(frozen=True)
 class Claim:
     """A statement of a paper, and when it holds."""
 
@@ -77,12 +93,9 @@ class Claim:
     says: str
     runs: tuple[str, ...] = ()
     kind: str = "expected"
-    holds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """The mean over the seeds lies in the range."""
-    each: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """So does the value of every seed."""
-    same: tuple[str, ...] = ()
-    """Differences whose 95 % interval contains zero."""
+    quantities: Mapping[str, Rule] = field(default_factory=dict)
+    """The rules of the quantities on which the verdict depends, by key. quantities.py returns their values by the same
+    keys."""
     cause: Mapping[str, str] = field(default_factory=dict)
     """By world: why it differs, found by experiment; or why nothing can be said."""
     ablation: Mapping[str, str] = field(default_factory=dict)
@@ -187,7 +200,7 @@ def load(folder: Path) -> Experiment:
 
 
 def _needs(path: Path, name: str, value: Mapping[str, Any]) -> dict[str, Need]:
-    """What each world reads by a name: what is said for all of them, and what it says otherwise."""
+    """Reads the runs of a name for each world: the settings for all worlds, and those of a world's own table."""
     keys = ("file", "seeds", "set", "where", "series")
     if not isinstance(value, Mapping) or "file" not in value:
         raise Refusal(f"{path}: runs.{name}: expected file, a scenario file's path from here")
@@ -214,20 +227,20 @@ def _need(path: Path, name: str, world: str, value: Mapping[str, Any]) -> Need:
 
 
 def _claim(path: Path, name: str, value: Any, needs: Collection[str]) -> Claim:
-    keys = ("says", "runs", "kind", "holds", "each", "same", "cause", "ablation", "tests")
+    keys = ("says", "runs", "kind", "quantities", "cause", "ablation", "tests")
     if not isinstance(value, Mapping):
         raise Refusal(f"{path}: {name} = {value}: expected a table of a claim")
     _known(path, name, value, keys)
-    texts, tables = dict.fromkeys(("says", "kind", "tests"), str), dict.fromkeys(("holds", "each"), Mapping)
-    _typed(path, f"{name}.", value, {**texts, **tables, "runs": list, "same": list})
+    texts = dict.fromkeys(("says", "kind", "tests"), str)
+    _typed(path, f"{name}.", value, {**texts, "runs": list, "quantities": Mapping})
     made = Claim(
         id=name,
         says=value.get("says", ""),
         runs=tuple(value.get("runs", ())),
         kind=value.get("kind", "expected"),
-        holds=_ranges(path, name, value.get("holds", {})),
-        each=_ranges(path, name, value.get("each", {})),
-        same=tuple(value.get("same", ())),
+        quantities={
+            key: _rule(path, f"{name}.quantities.{key}", one) for key, one in value.get("quantities", {}).items()
+        },
         cause=_by_world(path, name, "cause", value),
         ablation=_by_world(path, name, "ablation", value),
         tests=value.get("tests", ""),
@@ -238,8 +251,9 @@ def _claim(path: Path, name: str, value: Any, needs: Collection[str]) -> Claim:
         if one not in needs:
             raise Refusal(f"{path}: {name}.runs = {one}: expected one of {', '.join(needs)}")
     judged = made.kind not in ("report", "inconsistent", "not-expressible")
-    if judged != bool(made.holds or made.each or made.same):
-        raise Refusal(f"{path}: {name}: expected {'a range in holds or each, or same' if judged else 'no range'}")
+    if judged != bool(made.quantities):
+        wanted = "quantities, each with a rule" if judged else f"no quantities, since its kind is {made.kind}"
+        raise Refusal(f"{path}: {name}: expected {wanted}")
     return made
 
 
@@ -266,19 +280,28 @@ def _typed(path: Path, where: str, value: Mapping[str, Any], types: Mapping[str,
             raise Refusal(f"{path}: {where}{key} = {value[key]!r}: expected {WORDS[expected]}")
 
 
-def _ranges(path: Path, name: str, value: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-    ranges = {}
-    for key, bounds in value.items():
-        numbers = isinstance(bounds, list) and all(isinstance(one, int | float) for one in bounds)
-        if not (numbers and len(bounds) == 2 and bounds[0] <= bounds[1]):
-            raise Refusal(f"{path}: {name}: {key} = {bounds}: expected [least, greatest]")
-        ranges[key] = (float(bounds[0]), float(bounds[1]))
-    return ranges
+def _rule(path: Path, where: str, value: Any) -> Rule:
+    """Reads a quantity's label and its one rule."""
+    if not isinstance(value, Mapping):
+        raise Refusal(f"{path}: {where} = {value!r}: expected a table with label, and mean, each or same")
+    _known(path, where, value, ("label", *RULES))
+    _typed(path, f"{where}.", value, {"label": str, "same": bool})
+    kinds = [kind for kind in RULES if kind in value]
+    if "label" not in value or len(kinds) != 1 or value.get("same") is False:
+        raise Refusal(f"{path}: {where}: expected label, and one of mean = [least, greatest], each, same = true")
+    [kind] = kinds
+    if kind == "same":
+        return Rule(value["label"], kind)
+    bounds = value[kind]
+    numbers = isinstance(bounds, list) and all(isinstance(one, int | float) for one in bounds)
+    if not (numbers and len(bounds) == 2 and bounds[0] <= bounds[1]):
+        raise Refusal(f"{path}: {where}.{kind} = {bounds}: expected [least, greatest]")
+    return Rule(value["label"], kind, (float(bounds[0]), float(bounds[1])))
 
 
 @contextmanager
 def refused_in(where: str) -> Iterator[None]:
-    """What goes wrong in an experiment's own Python is its author's to mend: one line, and no traceback."""
+    """Reports an error in an experiment's own Python as one line, without a traceback."""
     try:
         yield
     except Refusal as error:
@@ -310,16 +333,18 @@ class Runs:
     """Stored runs, and their measures by name (`sojourn_ms.p95`, `flows.ftp.goodput_mbit`)."""
 
     hop: str
-    """Whose measures those are that name no queue."""
+    """The queue of the measures that name none."""
     sets: list[dict[str, Any]]
+    """The settings of each run."""
     seeds: list[int]
+    """The seed of each run."""
     table: pa.Table
-    """A row for each; all seeds of a combination beside each other."""
+    """A row for each run. The seeds of a combination are next to each other."""
     store: Store | None = None
-    """Where their series are, if claims.toml asks for them."""
+    """The store of the runs' series, if claims.toml asks for series."""
 
     def of(self, *words: str) -> Runs:
-        """Those that have all of these settings.
+        """Returns the runs that have all of these settings.
 
         `KEY=VALUE` asks for an address that ends with KEY, other words for any value that begins so: `codel `.
         """
@@ -334,11 +359,11 @@ class Runs:
         return measures.values(self.table, measures.full(address, self.hop))
 
     def grid(self, address: str) -> Floats:
-        """The same with a row a combination and a column a seed."""
+        """Returns a measure with a row for each combination and a column for each seed."""
         return self.by_seed(self.values(address))
 
     def by_seed(self, values: Floats) -> Floats:
-        """Values of each run, so arranged."""
+        """Arranges a value of each run: a row for each combination, a column for each seed."""
         count = len(set(self.seeds))
         if self.seeds != self.seeds[:count] * (len(self.seeds) // count):
             raise Refusal("not every combination has all seeds")
@@ -350,7 +375,7 @@ class Runs:
             yield records.read_run(self._kept.series(name))
 
     def flow_series(self) -> Iterator[dict[str, records.Columns]]:
-        """Of each run, columns over time by flow: `time_s`, `acked_bytes`, and the sender's state."""
+        """Yields columns over time for each run, by flow: `time_s`, `acked_bytes`, and the sender's state."""
         for name in self.table["id"].to_pylist():
             yield records.read_flow_series(self._kept.flow_series(name))
 
@@ -371,13 +396,13 @@ class Runs:
 
 
 def most(grid: Floats) -> Floats:
-    """Of the row whose mean over the seeds is greatest, each seed's value; `grid` has a row a combination."""
+    """Returns the row with the greatest mean over the seeds. `grid` has a row for each combination."""
     row: Floats = grid[int(np.nanargmax(np.nanmean(grid, axis=1)))]
     return row
 
 
 def least(grid: Floats) -> Floats:
-    """Of the row whose mean is least."""
+    """Returns the row with the least mean over the seeds."""
     return -most(-grid)
 
 
@@ -396,13 +421,15 @@ def _text(value: Any) -> str:
 class Told:
     """A quantity: over its seeds, and by its range."""
 
+    key: str
     name: str
+    """Its label, or its key if it has no rule."""
     mean: Mean
     least: float
     greatest: float
     range: tuple[float, float] | None
     rule: str
-    """`mean`, `each`, `same`; empty if it is beside the claim."""
+    """`mean`, `each`, `same`; empty if no rule judges it."""
     inside: bool
     missing: int = 0
     """Seeds that have no value, such as a transfer's that did not end: the mean is of the others, and not judged."""
@@ -444,7 +471,7 @@ def gather(
     play: bool = True,
     tell: Callable[[float, float], None] = lambda _done_s, _all_s: None,
 ) -> Found:
-    """The runs that are needed; what the store lacks is played first, or told in `lacking` if not to `play`."""
+    """Returns the runs that are needed. Plays those that the store lacks; without `play` counts them in `lacking`."""
     found = Found()
     asked = [of for name, of in experiment.needs.items() if name in needs]
     chosen = [of[world.name] for of in asked if world.name in of]
@@ -547,9 +574,10 @@ def judge(experiment: Experiment, claim: Claim, found: Found, world: str) -> Jud
     with refused_in(f"{experiment.folder / QUANTITIES}: {function.__name__}"):
         quantities = function({name: found.runs[name] for name in claim.runs if name in found.runs})
         all_told = [told(claim, name, values) for name, values in quantities.items()]
-    for name in (*claim.holds, *claim.each, *claim.same):
-        if name not in quantities:
-            raise Refusal(f"{experiment.folder / QUANTITIES}: {claim.id} has no quantity {name!r}")
+    for key in claim.quantities:
+        if key not in quantities:
+            near = nearest_of(key, list(quantities))
+            raise Refusal(f"{experiment.folder / QUANTITIES}: {claim.id} has no quantity {key!r}{near}")
     if claim.kind in ("report", "inconsistent"):
         return judged("reported" if claim.kind == "report" else "inconsistent", cause, all_told)
     if not all(one.inside for one in all_told):
@@ -557,24 +585,22 @@ def judge(experiment: Experiment, claim: Claim, found: Found, world: str) -> Jud
     return judged("calibrated" if claim.kind == "calibrates" else "holds", "", all_told)
 
 
-def told(claim: Claim, name: str, quantity: Floats | Sequence[float] | float) -> Told:
-    """A quantity by the claim's rules; one that no rule names is beside the claim."""
+def told(claim: Claim, key: str, quantity: Floats | Sequence[float] | float) -> Told:
+    """Judges a quantity by its rule. One that has no rule is supplementary."""
     values = np.atleast_1d(np.asarray(quantity, float))
     if np.isinf(values).any():
-        raise Refusal(f"{claim.id}: {name!r} is infinite: expected a number for each seed")
+        raise Refusal(f"{claim.id}: {key!r} is infinite: expected a number for each seed")
     missing = int(np.isnan(values).sum())
     mean = mean_of(values[~np.isnan(values)].tolist())
     if mean is None:
-        raise Refusal(f"{claim.id}: {name!r} has no value")
+        raise Refusal(f"{claim.id}: {key!r} has no value")
     least, greatest = float(np.nanmin(values)), float(np.nanmax(values))
-    inside, rule, range_ = True, "", None
-    if name in claim.holds:
-        range_, rule = claim.holds[name], "mean"
-        inside = range_[0] <= mean.value <= range_[1]
-    if name in claim.each:
-        range_, rule = claim.each[name], "each"
-        inside = inside and range_[0] <= least and greatest <= range_[1]
-    if name in claim.same:
-        rule = "same"
+    rule = claim.quantities.get(key)
+    if rule is None:
+        return Told(key, key, mean, least, greatest, None, "", True, missing)
+    if rule.range is None:
         inside = abs(mean.value) <= (mean.half_width or 0.0)
-    return Told(name, mean, least, greatest, range_, rule, inside and not (rule and missing), missing)
+    else:
+        low, high = (mean.value, mean.value) if rule.kind == "mean" else (least, greatest)
+        inside = rule.range[0] <= low and high <= rule.range[1]
+    return Told(key, rule.label, mean, least, greatest, rule.range, rule.kind, inside and not missing, missing)

@@ -51,7 +51,7 @@ Examples:
     type=int,
     callback=bounded(1, 1_000_000),
     metavar="N",
-    help="So many seeds instead of those that claims.toml asks for.",
+    help="The number of seeds, instead of that in claims.toml.",
 )
 @store_option
 @experiments_option
@@ -169,7 +169,8 @@ def _number(value: float, half_width: float | None = None) -> str:
 def as_dict(one: Judgement) -> dict[str, Any]:
     """A judgement as JSON has it."""
     quantities = {
-        each.name: {
+        each.key: {
+            "label": each.name,
             "mean": each.mean.value,
             "half_width": each.mean.half_width,
             "count": each.mean.count,
