@@ -1,14 +1,13 @@
-//! Byte queue limits: how many bytes a network card's ring may hold so that it never runs dry, and no more.
+//! Byte queue limits: the number of bytes that a network card's ring must hold so that it never runs dry, and no more.
 //!
-//! Source: Linux `lib/dynamic_queue_limits.c`, the same from 6.1 to 7.3 (the names are its own); T. Herbert, "bql: Byte
+//! Source: Linux `lib/dynamic_queue_limits.c`, the same from 6.1 to 7.3 (the names are Linux's); T. Herbert, "bql: Byte
 //! Queue Limits", 2011.
+//! Principle: the ring was starved if it had been filled to its limit and all of that was completed before more came.
+//! Then the limit grows by the bytes that were completed beyond it. While the ring is never starved, the smallest
+//! excess that it held is recorded, and once per hold time (a second) the limit is reduced by that excess. The last
+//! object may exceed the limit, because the limit is checked before an object is added.
 //!
-//! A queue was starved when it had been filled to its limit and all of that was completed before more came: then the limit
-//! grows by what was completed beyond that. While it is never starved, the least that it ever held in excess is looked
-//! for, and every hold time (a second) the limit falls by that. One object may go beyond the limit: whether another may
-//! come is asked before it comes.
-//!
-//! Deviations: none in the decisions. The watch for stalls (since 6.9, off unless somebody sets a threshold) is left out.
+//! Deviations: none in the decisions. The detection of stalls (since 6.9, off by default) is left out.
 
 /// The largest limit (`DQL_MAX_LIMIT`).
 const MAX_LIMIT: u32 = u32::MAX / 2 - u32::MAX / 16;
@@ -34,7 +33,8 @@ pub struct Dql {
 }
 
 impl Dql {
-    /// An empty queue at this tick, whose limit falls at most once in `slack_hold_time` ticks (a second, for a card).
+    /// Creates an empty queue at this tick. Its limit falls at most once in `slack_hold_time` ticks (a second, for a
+    /// card).
     pub fn new(slack_hold_time: u32, jiffies: u64) -> Dql {
         Dql::bounded(slack_hold_time, jiffies, 0, MAX_LIMIT)
     }
@@ -91,11 +91,11 @@ impl Dql {
         let prev_inprogress = self.prev_num_queued.wrapping_sub(self.num_completed);
         let all_prev_completed = completed.wrapping_sub(self.prev_num_queued) as i32 >= 0;
         if (ovlimit > 0 && inprogress == 0) || (self.prev_ovlimit > 0 && all_prev_completed) {
-            // Starved: all that was over the limit is gone, perhaps before the one who queues could act.
+            // Starved: everything beyond the limit was completed, perhaps before the sender could add more.
             limit = limit.wrapping_add(excess(completed, self.prev_num_queued)).wrapping_add(self.prev_ovlimit);
             self.restart(jiffies);
         } else if inprogress > 0 && prev_inprogress > 0 && !all_prev_completed {
-            // Busy all the time since the last completion: what of the limit was not needed?
+            // Always busy since the last completion: find the part of the limit that was not needed.
             self.lowest_slack = self.lowest_slack.min(self.slack(limit, bytes));
             if jiffies.wrapping_sub(self.slack_start_time.wrapping_add(self.slack_hold_time)) as i64 > 0 {
                 limit = excess(limit, self.lowest_slack);

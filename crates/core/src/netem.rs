@@ -1,17 +1,19 @@
-//! Impairments behind a link, as Linux's netem has them: delay with jitter, loss, duplication, reordering, slots.
+//! Impairments after a link, as in Linux's netem: delay with jitter, loss, duplication, reordering, slots.
 //!
-//! Source: Linux `sch_netem.c` and `tc-netem(8)`; S. Hemminger, "Network Emulation with NetEm", 2005; S. Salsano, F. Ludovici
-//! and A. Ordine, "Definition of a general and intuitive loss model", 2009. Names are theirs.
+//! Source: Linux `sch_netem.c` and `tc-netem(8)`; S. Hemminger, "Network Emulation with NetEm", 2005; S. Salsano, F.
+//! Ludovici and A. Ordine, "Definition of a general and intuitive loss model", 2009. The names are those of netem.
 //!
-//! A packet is perhaps doubled, perhaps lost (or marked, with `ecn`), and gets a time to send: now, the delay and a draw of
-//! the jitter. Packets leave by that time, so jitter reorders wherever it exceeds the distance of packets. One that is
-//! reordered on purpose leaves at once. With slots, a packet that is due waits for the next slot, and a slot lets a limited
-//! number of packets or bytes through. Draws are correlated by keeping a share of the draw before; as in Linux that makes losses rarer
-//! than their share, and jitter no smoother, whose draw is taken modulo the size of its table.
+//! A packet may be duplicated, and it may be lost (or marked, with `ecn`). Otherwise it gets a time to send: now, plus
+//! the delay, plus a random jitter. Packets leave in the order of these times, so jitter reorders packets that are
+//! closer together than the jitter. A packet that is reordered on purpose leaves at once. With slots, a packet that is
+//! due waits for the next slot, and a slot lets a limited number of packets or bytes through. A correlated draw is a
+//! weighted mean of a new draw and the previous one. As in Linux this makes losses rarer than the configured fraction.
+//! It does not smooth jitter, because the draw is taken modulo the size of the jitter table.
 //!
-//! Deviations: random numbers are ours, so losses are those of the kernel in distribution only. Without `limit` nothing is
-//! dropped for want of room (tc: 1000 packets, which a long delay at a high rate exceeds unseen). `corrupt` is refused: a
-//! segment with a wrong checksum is lost to TCP, so `loss` says it. `rate` is refused: a hop has its own.
+//! Deviations: random numbers are ours, so losses agree with the kernel's in distribution only. Without `limit` the
+//! queue is unlimited (tc: 1000 packets, which a long delay at a high rate can exceed without notice). `corrupt` is
+//! refused: TCP loses a segment with a wrong checksum, so `loss` has the same effect. `rate` is refused: a hop has a
+//! rate of its own.
 
 mod distribution;
 mod loss;
@@ -43,7 +45,7 @@ pub struct Params {
     pub delay: Span,
     /// Its deviation; of the uniform distribution half its width.
     pub jitter: Span,
-    /// How much of a draw is the one before, in 2^-32.
+    /// Weight of the previous draw in a draw, in 2^-32.
     pub delay_correlation: u32,
     /// Distribution of the jitter.
     pub distribution: Distribution,
@@ -51,9 +53,9 @@ pub struct Params {
     pub loss: Loss,
     /// Mark those that can be marked instead.
     pub ecn: bool,
-    /// Which packets come twice.
+    /// Which packets are duplicated.
     pub duplicate: Chance,
-    /// Which packets go at once.
+    /// Which packets are sent at once (reordered).
     pub reorder: Chance,
     /// One of this number of packets is reordered; 0 for no reordering.
     pub gap: u32,
@@ -115,7 +117,7 @@ pub struct Netem<P> {
     jitter: Correlated,
     delay_table: Table,
     slot_table: Table,
-    /// Packets that go at once, the last one first.
+    /// Packets that are sent at once, the last one first.
     at_once: VecDeque<P>,
     queue: Queue<P>,
     arrivals: u64,
@@ -153,7 +155,8 @@ impl<P: Packet + Copy> Netem<P> {
         }
     }
 
-    /// A packet comes; it is kept or lost. Whether a copy of it was made, which may be lost already.
+    /// Handles an arrival: the packet is kept or lost. Returns whether it was duplicated; one of the two copies may be
+    /// lost.
     pub fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) -> bool {
         let twice = self.duplicate.happens(self.params.duplicate.share, &mut self.rng);
         let lost = self.is_lost(&mut packet);
@@ -201,7 +204,7 @@ impl<P: Packet + Copy> Netem<P> {
         Some(packet)
     }
 
-    /// When to ask again, after a dequeue gave nothing.
+    /// The time of the next dequeue after one returned nothing.
     pub fn next_event(&self) -> Time {
         let Some(due) = self.first() else { return Time::NEVER };
         Time(due.max(0) as u64).max(self.slot.map_or(Time::ZERO, |(next, ..)| next))
@@ -230,7 +233,7 @@ impl<P: Packet + Copy> Netem<P> {
         lost && !(self.params.ecn && packet.mark())
     }
 
-    /// The copy goes the same way, but is not doubled again.
+    /// Handles a copy like an arrival, but does not duplicate it again.
     fn enqueue_copy(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         if self.is_lost(&mut packet) {
             drops.dropped(packet, DropReason::Loss);
@@ -259,7 +262,7 @@ impl<P: Packet + Copy> Netem<P> {
         }
     }
 
-    /// The slot after one that is over.
+    /// Advances to the next slot.
     fn next_slot(&mut self, now: Time) {
         let Some(slot) = self.params.slot else { return };
         let wait = match slot.wait {

@@ -1,14 +1,15 @@
 //! The transmit side of a network card: a ring of descriptors, completions by interrupt, byte queue limits.
 //!
-//! Source: Linux `sch_generic.c` (who is asked when), `netdevice.h` (`netdev_sent_queue`, `netdev_completed_queue`) and the
-//! drivers' common scheme; kernel/guest/link_device.c is the same as a device of Linux.
+//! Source: Linux `sch_generic.c` (the order of dequeues), `netdevice.h` (`netdev_sent_queue`, `netdev_completed_queue`)
+//! and the common scheme of drivers. kernel/guest/link_device.c implements the same card as a Linux device.
 //!
-//! A packet that the discipline has given away holds a descriptor until its completion is served. The discipline is asked
-//! as long as a descriptor is free and byte queue limits allow another object. The link sends from the ring in order. At the
-//! end of a transmission the interrupt is due at once, or `coalesce` later; it serves all that ended until then.
+//! A packet taken from the discipline holds a descriptor until an interrupt has handled its completion. The discipline
+//! is dequeued as long as a descriptor is free and byte queue limits allow another object. The link sends from the ring
+//! in order. The interrupt is due at the end of a transmission, or `coalesce` later, and handles all transmissions that
+//! have ended by then.
 //!
-//! Deviations: Linux takes a whole batch out of the discipline, as much as byte queue limits allow, and keeps before the
-//! discipline what the ring then has no room for; here it is asked packet by packet. The ring and its limit see the same.
+//! Deviations: Linux dequeues a batch, as many packets as byte queue limits allow, and requeues those for which the
+//! ring has no room; here packets are dequeued one by one. The content of the ring and its limit are the same.
 
 use crate::dql::Dql;
 use crate::ring::Ring;
@@ -30,12 +31,12 @@ pub struct Params {
 pub struct Ticks {
     /// Ticks a second.
     pub hz: u32,
-    /// How long the tick at time zero had lasted.
+    /// The age of the current tick at time zero.
     pub phase: Span,
 }
 
 impl Ticks {
-    /// The number of the tick at a moment.
+    /// The number of the tick at this time.
     fn at(self, now: Time) -> u64 {
         (u128::from(now.0 + self.phase.0) * u128::from(self.hz) / 1_000_000_000) as u64
     }
@@ -65,9 +66,9 @@ struct Descriptor<P> {
 pub struct Nic<P> {
     params: Params,
     ticks: Ticks,
-    /// Not yet sent; the first may be in transmission.
+    /// Packets that are not yet sent; the first may be in transmission.
     waiting: Ring<Descriptor<P>>,
-    /// Sent and not yet served, packets and bytes; their descriptors are in use.
+    /// Packets and bytes that are sent but whose completion has not been handled; their descriptors are in use.
     ended: (u32, u32),
     interrupt: Time,
     dql: Option<Dql>,
@@ -81,19 +82,20 @@ impl<P: Copy + Default> Nic<P> {
         Nic { params, ticks, waiting: Ring::default(), ended: (0, 0), interrupt: Time::NEVER, dql }
     }
 
-    /// Whether the discipline may give another packet.
+    /// Whether the ring accepts another packet from the discipline.
     #[inline]
     pub fn is_open(&self) -> bool {
         // netdev_sent_queue: the queue stops when the limit is exceeded, not when it is met.
         self.used() < self.params.ring && self.dql.as_ref().is_none_or(|dql| dql.avail() >= 0)
     }
 
-    /// Whether the ring is but the packet in transmission.
+    /// Whether the ring holds only the packet in transmission.
     pub fn has_one_descriptor(&self) -> bool {
         self.params.ring == 1
     }
 
-    /// A packet gets a descriptor; byte queue limits count `bytes` (Linux: IP length and Ethernet header). Only an open ring.
+    /// Adds a packet to the ring, which must be open. Byte queue limits count `bytes` (Linux: IP length and Ethernet
+    /// header).
     pub fn send(&mut self, packet: P, bytes: u32) {
         debug_assert!(self.is_open());
         if let Some(dql) = &mut self.dql {
@@ -117,7 +119,7 @@ impl<P: Copy + Default> Nic<P> {
         self.waiting.iter().map(|descriptor| &descriptor.packet)
     }
 
-    /// The transmission of the head is over. [`Nic::next_event`] says when that is served: perhaps now.
+    /// Ends the transmission of the head. [`Nic::next_event`] returns the time of its completion, which may be now.
     pub fn sent(&mut self, now: Time) {
         if let Some(descriptor) = self.waiting.pop() {
             self.ended.0 += 1;
@@ -134,7 +136,7 @@ impl<P: Copy + Default> Nic<P> {
         self.interrupt
     }
 
-    /// The interrupt: descriptors of what was sent are free.
+    /// Handles the interrupt, which frees the descriptors of sent packets.
     pub fn serve(&mut self, now: Time) {
         let (_, bytes) = core::mem::take(&mut self.ended);
         self.interrupt = Time::NEVER;
@@ -143,7 +145,7 @@ impl<P: Copy + Default> Nic<P> {
         }
     }
 
-    /// Its contents now.
+    /// The present content of the ring.
     pub fn held(&self) -> Held {
         let (limit, inflight) = self.dql.as_ref().map_or((0, 0), |dql| (dql.limit(), dql.inflight()));
         Held { packets: self.used(), limit, inflight }

@@ -39,7 +39,7 @@ impl Ecn {
 /// The fields of a TCP segment that an ACK filter reads.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Segment {
-    /// A number that the segments of one connection in one direction share, and no others.
+    /// A number that identifies one direction of a connection.
     pub stream: u64,
     /// The next number expected, if [`Segment::acks`].
     pub ack: u32,
@@ -82,8 +82,8 @@ pub trait Packet {
     }
     /// Writes the differentiated services code point, if the packet has a place for it.
     fn set_dscp(&mut self, _dscp: u8) {}
-    /// Its source and its destination host, as numbers that tell hosts apart. (Only cake asks for it.) Without
-    /// addresses, each flow is a source of its own, and all go to one destination.
+    /// The source and destination host, as numbers that identify hosts. Only cake uses them. For packets without
+    /// addresses, each flow is a source of its own, and all flows have one destination.
     fn hosts(&self) -> (u32, u32) {
         (self.flow_hash(), 0)
     }
@@ -102,7 +102,7 @@ pub trait Packet {
         false
     }
 
-    /// The packet is to be there twice: whether it may be. (Only impairments double packets.)
+    /// Tries to duplicate the packet and returns whether that is possible. (Only impairments duplicate packets.)
     fn doubles(&mut self) -> bool {
         true
     }

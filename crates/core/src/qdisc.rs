@@ -1,8 +1,8 @@
-//! Queue disciplines: the interface, and the closed list of what we have.
+//! Queue disciplines: the interface, and the list of all disciplines.
 //!
-//! A discipline is generic over the packet it holds. It never looks at a clock: `now` is an argument, and
-//! [`Qdisc::next_event`] says when a discipline that held a packet back wants to be asked again. Drops are handed back
-//! with their reason; a mark is a packet that leaves with CE set.
+//! A discipline is generic over the packet type. It never reads a clock: `now` is an argument, and
+//! [`Qdisc::next_event`] returns the time at which a discipline that holds packets back should be dequeued again.
+//! Dropped packets are returned with a reason; a marked packet leaves with CE set.
 
 mod any;
 pub mod blue;
@@ -49,7 +49,8 @@ use crate::units::{Rate, Span, Time};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum DropReason {
-    /// The discipline's packet or byte limit; also what a change of parameters drops, or a hop that throws its queue away.
+    /// The discipline's limit of packets or bytes. Also used for packets dropped by a change of parameters, or by a hop
+    /// that flushes its queue.
     Overlimit,
     /// One flow's own packet limit (fq, ccaq).
     FlowLimit,
@@ -61,17 +62,17 @@ pub enum DropReason {
     Early,
     /// RED above its thresholds.
     Forced,
-    /// ccaq shrank a flow's buffer: what stood above the new limit.
+    /// ccaq lowered a flow's limit, and the packet was beyond the new one.
     Shrink,
     /// The link has no queue and was busy (noqueue).
     Busy,
-    /// Lost on the way, not in a queue (impairments).
+    /// Lost outside of a queue (impairments).
     Loss,
-    /// It met a packet of its own flow in the queue (choke).
+    /// The packet drawn from the queue belonged to the same flow (choke).
     Matched,
     /// The packet's flow does not respond (sfb).
     Penalty,
-    /// An ACK that says nothing which a newer one doesn't say (cake).
+    /// A newer ACK made this one redundant (cake).
     AckFilter,
 }
 
@@ -111,7 +112,7 @@ impl DropReason {
     }
 }
 
-/// Receives a discipline's dropped packets, and answers what the discipline asks of the world around it.
+/// Receives the packets that a discipline drops, and answers its questions about packets.
 pub trait Drops<P> {
     /// Takes a packet that the discipline dropped.
     fn dropped(&mut self, packet: P, reason: DropReason);
@@ -133,16 +134,16 @@ impl<P> Drops<P> for alloc::vec::Vec<(P, DropReason)> {
     }
 }
 
-/// How Linux's counters take a packet that a change of parameters drops.
+/// How Linux counts a packet that a change of parameters drops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Given {
-    /// As one that left: the change dequeues it, which counts packets and bytes.
+    /// As sent: the change dequeues it, which counts packets and bytes.
     pub sent: bool,
     /// As a drop.
     pub dropped: bool,
 }
 
-/// The discipline keeps its parameters for as long as it stands: see [`Qdisc::change`].
+/// The error of [`Qdisc::change`] for a discipline whose parameters cannot be changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unchangeable;
 
@@ -151,7 +152,7 @@ pub trait Qdisc<P: Packet> {
     /// Its parameters.
     type Params;
 
-    /// A packet arrives. It is stamped with `now`, and kept or dropped (it, or another in its place).
+    /// Enqueues a packet, stamped with `now`. The packet, or others instead of it, may be dropped.
     fn enqueue(&mut self, now: Time, packet: P, drops: &mut impl Drops<P>);
 
     /// Enqueues a packet as Linux's stack does (`__dev_xmit_skb`). If a discipline with `TCQ_F_CAN_BYPASS` is empty and
@@ -163,14 +164,15 @@ pub trait Qdisc<P: Packet> {
         false
     }
 
-    /// The stack keeps a packet before the device (`gso_skb`), or no longer does. Meanwhile it counts towards the limit
-    /// in packets of a discipline that lets packets pass; [`Qdisc::packets`] and [`Qdisc::backlog`] do not count it.
-    /// Returns false if the queue is above its limit after the call.
+    /// Tells the discipline that the stack has begun or ceased to hold a packet in front of the device (`gso_skb`).
+    /// Meanwhile that packet counts towards the packet limit of a discipline that packets can bypass;
+    /// [`Qdisc::packets`] and [`Qdisc::backlog`] do not include it. Returns false if the queue is above its limit after
+    /// the call.
     fn requeued(&mut self, _is: bool) -> bool {
         true
     }
 
-    /// Packets arrive at the same time, one after the other.
+    /// Enqueues packets that arrive at the same time, one after the other.
     #[inline(always)]
     fn enqueue_all(&mut self, now: Time, packets: impl Iterator<Item = P>, drops: &mut impl Drops<P>) {
         for packet in packets {
@@ -178,10 +180,11 @@ pub trait Qdisc<P: Packet> {
         }
     }
 
-    /// The link is free. A dequeue of an empty discipline counts too: it resets CoDel and starts RED's idle time.
+    /// Dequeues a packet when the link is free. A dequeue from an empty discipline matters too: it resets CoDel and
+    /// starts RED's idle time.
     fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P>;
 
-    /// As [`Qdisc::dequeue`], but the packet is put where the caller wants it: one copy less. Whether there was one.
+    /// Like [`Qdisc::dequeue`], but stores the packet in place, which saves a copy. Returns whether there was one.
     #[inline(always)]
     fn dequeue_into(&mut self, now: Time, packet: &mut P, drops: &mut impl Drops<P>) -> bool {
         match self.dequeue(now, drops) {
@@ -193,23 +196,24 @@ pub trait Qdisc<P: Packet> {
         }
     }
 
-    /// Takes on other parameters while packets may wait, as `tc qdisc change` does to the kernel's discipline: what the
-    /// kernel then drops is handed over as [`DropReason::Overlimit`]. All of `params` count: [`tc::Spec::changed`] makes them of
-    /// the present ones and a line.
+    /// Changes all parameters while packets may be queued, as `tc qdisc change` does. Packets that the kernel would
+    /// drop are passed to `drops` as [`DropReason::Overlimit`]. [`tc::Spec::changed`] computes `params` from the
+    /// present parameters and a line.
     ///
     /// # Errors
-    /// The discipline cannot be changed while it stands. Nothing is changed then.
+    /// The discipline cannot be changed once it exists. Nothing has changed then.
     fn change(&mut self, now: Time, params: &Self::Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         let _ = (now, params, drops);
         Err(Unchangeable)
     }
 
-    /// How the packets that [`Qdisc::change`] drops are counted: as drops, unless a discipline does otherwise.
+    /// How Linux counts the packets that [`Qdisc::change`] drops: as drops, except in some disciplines.
     fn counts_change(&self) -> Given {
         Given { sent: false, dropped: true }
     }
 
-    /// When to ask again after a dequeue gave nothing although packets are queued (pacing, shaping); else never.
+    /// The time of the next dequeue after one returned no packet although packets are queued (pacing, shaping);
+    /// otherwise never.
     fn next_event(&self) -> Time {
         Time::NEVER
     }
@@ -220,7 +224,7 @@ pub trait Qdisc<P: Packet> {
     /// Bytes queued.
     fn backlog(&self) -> u64;
 
-    /// Whether a further packet of `mtu` bytes would meet a full buffer (one of its own flow set aside).
+    /// Whether another packet of `mtu` bytes would find the buffer full. Limits of single flows do not count.
     fn is_full(&self, mtu: u32) -> bool;
 
     /// Whether there is no buffer at all (noqueue). A world then drops what arrives while its link is busy, with
@@ -239,7 +243,7 @@ pub trait Qdisc<P: Packet> {
         Vec::new()
     }
 
-    /// How often a packet met a limit, in the sense that Linux gives `overlimits` for this discipline.
+    /// Number of `overlimits`, with the meaning that Linux gives it for this discipline.
     fn overlimits(&self) -> u64 {
         0
     }

@@ -92,7 +92,7 @@ impl<T: Copy + Default> Ring<T> {
         Some(value)
     }
 
-    /// Takes the value at the head to where the caller wants it. Whether there was one.
+    /// Removes the value at the head into `value`. Returns whether there was one.
     #[inline(always)]
     pub fn pop_into(&mut self, value: &mut T) -> bool {
         if self.len == 0 {

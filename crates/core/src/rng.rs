@@ -50,8 +50,8 @@ impl Rng {
         (self.next_u64() >> 48) as u16
     }
 
-    /// Uniform in 0..n without bias, from 32 bits at a time (Lemire 2019), as Linux draws it: so both draw equally often. Any
-    /// 32 bits if n is 0.
+    /// A uniform number in 0..n without bias, from 32 bits at a time (Lemire 2019). Linux uses the same method, so both
+    /// consume equally many random numbers. Any 32 bits if n is 0.
     #[inline]
     pub fn next_u32_below(&mut self, n: u32) -> u32 {
         if n == 0 {

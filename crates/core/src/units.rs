@@ -93,7 +93,7 @@ impl Rate {
 
 impl Add<Span> for Time {
     type Output = Time;
-    /// The sum must be a time: of [`Time::NEVER`] there is no later.
+    /// The sum must not exceed [`Time::NEVER`].
     #[inline]
     fn add(self, span: Span) -> Time {
         Time(self.0 + span.0)

@@ -1,10 +1,12 @@
-//! Linux's timer wheel: a timer expires at a tick, and the farther away that is when it is set, the coarser.
+//! Linux's timer wheel: a timer expires at a tick, and the later it is due, the coarser is its resolution.
 //!
-//! Facts: `calc_wheel_index` and `calc_index` of Linux 7.3's kernel/time/timer.c, `usecs_to_jiffies`. With 250 Hz what is set for
-//! less than 252 ms expires up to two ticks of 4 ms late, what is set for less than two seconds at the next multiple of 32 ms, and
-//! what for less than 16 s at the next of 256 ms: so timeouts of many connections come together.
+//! Facts: `calc_wheel_index` and `calc_index` of Linux 7.3's kernel/time/timer.c, `usecs_to_jiffies`. With 250 Hz, a
+//! timer set for less than 252 ms expires up to two ticks of 4 ms late. A timer set for less than two seconds expires
+//! at the next multiple of 32 ms, and one set for less than 16 s at the next multiple of 256 ms. The timeouts of many
+//! connections therefore coincide.
 //!
-//! Deviations: ticks are counted from the start of the run; a timer that is set anew for the same slot stays in its old one in Linux.
+//! Deviations: ticks are counted from the start of the run. In Linux, a timer that is set again for the same slot keeps
+//! its old time.
 
 use crate::units::{Span, Time};
 
@@ -54,7 +56,7 @@ impl Wheel {
         ((u128::from(at.0) * u128::from(self.inverse)) >> u64::BITS) as u64 >> self.shift
     }
 
-    /// So long in ticks, begun ones included (`usecs_to_jiffies`).
+    /// The span in ticks, rounded up (`usecs_to_jiffies`).
     pub fn ticks(&self, span: Span) -> u64 {
         span.0.div_ceil(u64::from(self.tick))
     }

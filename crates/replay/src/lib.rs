@@ -1,14 +1,15 @@
-//! A packet trace through one discipline: what became of each packet, and when.
+//! Plays a packet trace through one discipline and reports each packet's fate and its time.
 //!
-//! The trace is CSV with the header `time_ns,op,flow,bytes,ecn`. `op` is `enqueue`, or `dequeue` (flow, bytes and ecn
-//! are then empty), or `change` (flow is then what follows `tc qdisc change dev DEV root`, bytes and ecn are empty); `ecn`
-//! is the ECN field, or the whole octet of DSCP and ECN; rows are taken strictly in file order, and times never fall. With a rate there are no `dequeue`
-//! rows: a busy server makes them. It occupies itself with each packet for ceil(bytes · 8·10⁹ / rate) ns, dequeues once
-//! at each completion (also from an empty queue, which CoDel and RED notice), after all arrivals of that instant, and
-//! drains to the end. Anyone can compare any implementation of a discipline with ours in this way.
+//! The trace is CSV with the header `time_ns,op,flow,bytes,ecn`. `op` is `enqueue`, `dequeue` (flow, bytes and ecn are
+//! empty) or `change` (flow has the arguments of `tc qdisc change dev DEV root`; bytes and ecn are empty). `ecn` is the
+//! ECN field, or the whole octet of DSCP and ECN. Rows are processed in file order, and times never decrease. With a
+//! rate, the trace has no `dequeue` rows: a server dequeues the packets. A packet occupies the server for ceil(bytes ·
+//! 8·10⁹ / rate) ns. At each completion the server dequeues once, after all arrivals of that instant, also if the queue
+//! is empty, which affects CoDel and RED. It continues until the queue is empty. Anyone can compare another
+//! implementation of a discipline with ours in this way.
 //!
-//! This is a crate of its own because it needs a discipline and its counters, and nothing of the simulator: the command, the
-//! replay in a kernel and the oracle share it.
+//! This is a crate of its own because it depends on disciplines and their counters, but not on the simulator. The
+//! command, the replay in a kernel, and the oracle use it.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -101,10 +102,10 @@ impl Op {
     }
 }
 
-/// The parameters after each of a trace's changes.
+/// Returns the parameters after each change in a trace.
 ///
 /// # Errors
-/// The first change that can't be, with its line.
+/// The first invalid change, with its line.
 pub fn changes(ops: &[Op], file_name: &str, spec: &Spec) -> Result<Vec<Change>, Error> {
     let mut changes: Vec<Change> = Vec::new();
     for (op, number) in ops.iter().zip(2..) {
@@ -199,11 +200,11 @@ pub fn run(trace: &[u8], file_name: &str, spec: &Spec, rate: Option<Rate>, mtu: 
     run_counted(trace, file_name, spec, (rate, None), mtu).map(|played| played.rows)
 }
 
-/// As [`run`], with the discipline's counters. The second rate is the link's, as the discipline learns it: the server's if
-/// there is none.
+/// Like [`run`], and also returns the discipline's counters. The second rate is the link's rate that the discipline is
+/// given if there is no server.
 ///
 /// # Errors
-/// As [`run`].
+/// Those of [`run`].
 pub fn run_counted(
     trace: &[u8],
     file_name: &str,
@@ -217,14 +218,14 @@ pub fn run_counted(
     }
 }
 
-/// As [`run`], with the discipline's clock at `start` when the trace's is zero: how tests pass the wrap of a 32-bit
-/// clock. A multiple of 2^20 ns, so that the clock's ticks stay where they were.
+/// Like [`run`], with the discipline's clock at `start` when the trace's clock is zero. Tests use it to reach the wrap
+/// of a 32-bit clock. `start` is a multiple of 2^20 ns, so that ticks of the clock stay at the same times.
 ///
 /// # Errors
-/// As [`run`].
+/// Those of [`run`].
 ///
 /// # Panics
-/// If `start` is not on that grid.
+/// If `start` is not such a multiple.
 pub fn run_from(
     start: Time,
     trace: &[u8],
@@ -276,12 +277,13 @@ fn play(
     play_ops(start, (&ops, file_name), spec, rate, &context)
 }
 
-/// Sums over the packets with each label, for each seed of the discipline's random numbers: first the numbers of packets that
-/// are dropped or marked, then the microseconds that those which leave have waited in all. `labels` has one for each packet;
-/// packets with none of the first `kinds` labels are not counted. The trace has its dequeues, and the discipline learns the link's rate.
+/// For each seed of the discipline's random numbers, returns sums over the packets with each label: the number of
+/// packets that are dropped or marked, followed by the total sojourn time of the delivered packets in microseconds.
+/// `labels` has one label per packet; packets whose label is not below `kinds` are not counted. The trace contains the
+/// dequeues, and the discipline is given the link's rate.
 ///
 /// # Errors
-/// As [`run`].
+/// Those of [`run`].
 pub fn sums(
     (trace, file_name): (&[u8], &str),
     spec: &Spec,

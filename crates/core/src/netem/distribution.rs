@@ -1,5 +1,5 @@
-//! Distributions of jitter: netem's tables of 4096 values, computed here instead of read from files. Pareto's is that of
-//! iproute2 digit for digit; in the others a value may differ by a few 2^-13 of a deviation.
+//! Distributions of jitter: netem's tables of 4096 values, computed here instead of read from files. The Pareto table
+//! equals that of iproute2; in the others a value may differ by a few 2^-13 of a standard deviation.
 
 use alloc::vec::Vec;
 

@@ -19,7 +19,7 @@ impl Chance {
 /// How packets are lost; probabilities in 2^-32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
-    /// Each by itself, but for the correlation.
+    /// Independent losses, except for the correlation.
     Random(Chance),
     /// Four states: received, lost in a burst, received within a burst, lost alone.
     State {
@@ -47,7 +47,7 @@ pub enum Loss {
     },
 }
 
-/// Draws of which each holds on to a share of the one before (`get_crandom`).
+/// Correlated draws: each contains a share of the previous one (`get_crandom`).
 #[derive(Clone, Debug)]
 pub(super) struct Correlated {
     rho: u32,
@@ -72,7 +72,7 @@ impl Correlated {
         self.last
     }
 
-    /// Whether what has this share happens now; without a share nothing is drawn.
+    /// Whether an event of this probability happens; if it is zero, no number is drawn.
     pub(super) fn happens(&mut self, share: u32, rng: &mut Rng) -> bool {
         share > 0 && share >= self.next(rng)
     }

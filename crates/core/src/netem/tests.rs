@@ -1,5 +1,5 @@
-//! Rates, distributions and order, against what the models' formulas give. Seeds are fixed; tolerances are at least four
-//! standard errors.
+//! Compares rates, distributions and order with the formulas of the models. Seeds are fixed; tolerances are at least
+//! four standard errors.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;

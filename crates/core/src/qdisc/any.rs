@@ -29,7 +29,7 @@ macro_rules! any_qdisc {
         })*)+
 
         impl Spec {
-            /// The discipline, empty, before a link of this kind. Panics if only Linux has it.
+            /// Creates the discipline, empty, in front of a link. Panics if only Linux has it.
             pub fn build<P: Packet + Copy + Default>(&self, context: &Context) -> AnyQdisc<P> {
                 match self {
                     $(Spec::$spec(params) => $build(params, context).into(),)+

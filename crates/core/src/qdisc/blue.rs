@@ -1,15 +1,15 @@
-//! blue: a drop probability that grows with overflows and falls with idle times.
+//! blue: a drop probability that grows when the queue overflows and falls when the link is idle.
 //!
-//! Source: W. Feng, K. Shin, D. Kandlur, D. Saha, "The BLUE active queue management algorithms", 2002. Linux has no such
-//! discipline (its sfb keeps one such probability for every flow).
-//! Principle: not the queue's length decides, but what happens to it. When it overflows, the probability with which
-//! arrivals are dropped or marked grows by `increment`; when the link finds it empty, the probability falls by
-//! `decrement`; each at most once in `freeze_time`. An overflow says more than an idle link, so that `increment` is the
-//! greater one.
+//! Source: W. Feng, K. Shin, D. Kandlur, D. Saha, "The BLUE active queue management algorithms", 2002. Linux has no
+//! such discipline (its sfb keeps such a probability for each bin of flows).
+//! Principle: the events of the queue decide, not its length. When it overflows, the probability with which arrivals
+//! are dropped or marked grows by `increment`. When the link finds the queue empty, the probability falls by
+//! `decrement`. Each happens at most once per `freeze_time`. An overflow says more than an idle link, so `increment` is
+//! the greater of the two.
 //!
 //! Deviations:
 //! - The paper names no defaults; ours are one of the settings of its experiments: 0.02, 0.002 and 100 ms.
-//! - Its variant that also grows above a queue length is not there.
+//! - The paper's variant that also increases the probability above a queue length is not implemented.
 
 use super::codel::{MAX_SPAN, MICROSECOND};
 use super::param::{Param, Parameters, Unit, param};
@@ -24,11 +24,11 @@ use crate::units::{Span, Time};
 pub struct Params {
     /// Packets queued.
     pub limit: u32,
-    /// By so much an overflow raises the probability (d1).
+    /// Increase of the probability at an overflow (d1).
     pub increment: f64,
-    /// By so much an idle link lowers it (d2).
+    /// Decrease of the probability when the link is idle (d2).
     pub decrement: f64,
-    /// Least time between two such steps.
+    /// Shortest time between two such steps.
     pub freeze_time: Span,
     /// Mark ECN-capable packets instead of dropping them early.
     pub ecn: bool,
@@ -72,7 +72,7 @@ pub struct Blue<P> {
 }
 
 impl<P: Packet + Copy + Default> Blue<P> {
-    /// An empty queue that drops nothing yet.
+    /// Creates an empty queue with a probability of zero.
     pub fn new(params: &Params, context: &Context) -> Self {
         Blue {
             params: params.clone(),
@@ -92,7 +92,7 @@ impl<P: Packet + Copy + Default> Blue<P> {
         self.p_m
     }
 
-    /// One step of the probability, unless the last was too short ago.
+    /// Changes the probability by one step, unless the last step was less than `freeze_time` ago.
     fn step(&mut self, now: Time, by: f64) {
         if self.last_update.is_none_or(|last| now.since(last) > self.params.freeze_time) {
             self.p_m = (self.p_m + by).clamp(0.0, 1.0);

@@ -1,21 +1,22 @@
-//! cake: a queue per flow under COBALT, with hosts and classes of traffic kept apart, and a shaper.
+//! cake: a queue for each flow under COBALT, fairness between hosts, classes of traffic (tins), and a shaper.
 //!
 //! Source: Linux 6.1 to 7.3 `net/sched/sch_cake.c` (J. Morton, T. Høiland-Jørgensen, D. Täht et al.), `tc-cake(8)`;
 //! Høiland-Jørgensen, Täht, Morton, "Piece of CAKE", LANMAN 2018.
-//! Principle: packets are sorted into tins by their DSCP, and in a tin into 1024 queues by their flow. Queues are served
-//! by deficit round robin, those that just began first; hosts with many flows get as much as hosts with few. Each queue
-//! is under COBALT. Tins share by weights, or, with `bandwidth`, by shares of it. The shaper reckons with what a
-//! packet takes up on the link beyond its length. When memory is used up, the queue with most bytes loses its head.
+//! Principle: the DSCP sorts packets into tins, and within a tin the flow sorts them into 1024 queues. Queues are
+//! served by deficit round robin, those that have just become active first. Hosts with many flows get as much as hosts
+//! with few. Each queue is under COBALT. Tins share the link by weights, or with `bandwidth` by fractions of it. The
+//! shaper counts a packet's length on the link, with framing. When the memory is used up, the queue with the most bytes
+//! loses its head.
 //!
 //! Deviations:
-//! - A packet's memory is its length plus a constant for the buffer around it, given by the link; the kernel counts
+//! - A packet's memory is its length plus a constant for the buffer around it, which the link gives; the kernel counts
 //!   the size of each buffer.
-//! - `autorate-ingress` and `fwmark` are not implemented; `nat` has no effect, as no address is translated.
-//! - In the simulator the connections of a flow share a pair of hosts, and the flows of one `user` share its host. The ACK filter
-//!   does not compare timestamps: those of ACKs in order never decrease.
-//! - A change of the framing (`overhead`, `atm` and so on) also counts for packets that wait, and a tin that a change takes away
-//!   and a later one brings back begins anew; in Linux packets keep their lengths, and tins their state.
-//! - Packets here are never larger than the link's: `split-gso` has nothing to do.
+//! - `autorate-ingress` and `fwmark` are not implemented. `nat` has no effect, as no address is translated.
+//! - In the simulator all connections of a flow are between the same two hosts, and all flows of a `user` have the same
+//!   host. The ACK filter does not compare timestamps: those of ACKs in order never decrease.
+//! - A change of the framing (`overhead`, `atm` and so on) also applies to packets that wait, and a tin that one change
+//!   removes and a later one adds starts with a new state. In Linux, packets keep their lengths and tins their state.
+//! - No packet is larger than the link's MTU, so `split-gso` has no effect.
 
 mod ack_filter;
 mod cobalt;
@@ -59,7 +60,7 @@ pub struct Cake<P> {
     lengths: Lengths,
     heap: Heap,
     buffer_limit: u64,
-    /// Bytes of it that a packet takes beyond its length.
+    /// Bytes of memory that a packet takes beyond its length.
     skb: u64,
     /// The largest packet, from which rates become COBALT's targets.
     mtu: u32,
@@ -108,7 +109,7 @@ impl<P: Packet + Copy + Default> Cake<P> {
         }
     }
 
-    /// The queue with most bytes loses its head. Gives nothing if the heap was not in order.
+    /// Drops the head of the queue with the most bytes. Returns nothing if the heap was out of order.
     #[cold]
     #[inline(never)]
     fn drop_longest(&mut self, now: Time, drops: &mut impl Drops<P>) {
@@ -128,7 +129,7 @@ impl<P: Packet + Copy + Default> Cake<P> {
         self.heap.top_shrank(&self.tins);
     }
 
-    /// The place in this queue of an ACK that the one at the door makes idle.
+    /// The place in this queue of an ACK that the arriving one makes redundant.
     #[cold]
     fn idle_ack(&self, number: usize, queue: usize, newest: &P, world: &impl Drops<P>) -> Option<u32> {
         let fifo = &self.tins[number].flows[queue].fifo;
@@ -138,7 +139,7 @@ impl<P: Packet + Copy + Default> Cake<P> {
         ack_filter::idle_ack(queued, fifo.packets(), &newest, aggressive)
     }
 
-    /// The ACK at this place of a queue goes.
+    /// Drops the ACK at this place of a queue.
     #[cold]
     fn drop_ack(&mut self, number: usize, queue: usize, place: u32, now: Time, drops: &mut impl Drops<P>) {
         let tin = &mut self.tins[number];
@@ -342,7 +343,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Cake<P> {
         Ok(())
     }
 
-    /// `cake_clear_tin` frees the packets of a tin that is no more.
+    /// `cake_clear_tin` frees the packets of a tin that no longer exists.
     fn counts_change(&self) -> Given {
         Given { sent: false, dropped: false }
     }

@@ -1,37 +1,45 @@
-//! ccaq variant paper: a queue per flow whose packet limit learns what the flow's congestion control needs.
+//! ccaq variant paper: a queue for each flow, whose packet limit adapts to the flow's congestion control.
 //!
-//! Source: the paper "Congestion Control Aware Queuing", Algorithm 1, with its final version's removal of the packets
-//! that no longer fit; parameters and defaults as published with it.
-//! Principle: a buffer is right if it just runs dry after a sender's back-off. Between two losses (an interval) the
-//! flow's queue shows how far that was missed: if it ran dry, the link lost so much time, and the limit grows by the
-//! packets that would have been sent in it; if it never fell below some packets, these only made delay, and the limit
-//! shrinks by them. Losses that follow each other closely belong to one back-off: the limit shrinks only at a loss after
-//! the end of a guard interval (GI), by the standing queue of its longest interval (LI). A GI is `multiplier` times the
-//! LI before it, at most `max_gi`, and with `max_gi_rtts` at most that multiple of the flow's most recent RTT.
+//! Source: the paper "Congestion Control Aware Queuing", Algorithm 1, and the removal of excess packets of its final
+//! version; parameters and defaults are those published with it.
+//! Principle: a buffer has the right size if it just runs empty after a sender reduces its window. The flow's queue
+//! between two losses (an interval) shows how far the size was off. If the queue ran empty, the link lost that time,
+//! and the limit grows by the packets that would have been sent in it. If the queue always held some packets, these
+//! only caused delay, and the limit shrinks by their number. Losses in quick succession belong to one reduction.
+//! Therefore the limit shrinks only at a loss after the end of a guard interval (GI), by the standing queue of its
+//! longest interval (LI). A GI lasts `multiplier` times the previous LI, at most `max_gi`, and with `max_gi_rtts` at
+//! most that multiple of the flow's most recent RTT.
 //!
-//! Scheduling, limits of the whole and the life of a flow are fq's. All happens when a packet meets a full buffer.
+//! Scheduling, the limit of the whole queue, and the creation and removal of flows are those of fq. Limits change only
+//! when a packet arrives at a full buffer.
 //!
-//! Deviations and decisions, where the paper leaves them open:
+//! Deviations, and decisions where the paper leaves them open:
 //! - "The link was idle" means that this flow's queue was empty, from the departure of its last packet until the next
-//!   arrival, as in the published code: it also counts silence of the application and turns of other flows.
+//!   arrival, as in the published code. This includes silence of the application and turns of other flows.
 //! - "Packets transmitted" are departures in the interval; "time active" is the interval without its idle time.
-//! - Growth is whole packets, rounded down; if it is zero, the arriving packet is still added (line 5), one above the
-//!   limit. Without any active time the rate is unbounded if packets left (the greatest increase applies), else zero.
-//! - `max_increase` is a factor: 2 means at most doubling. The new limit is rounded down.
-//! - A flow's first interval begins with its first packet. It never adapts, but its length sets the first GI; after an
-//!   enlargement the interval that has just ended takes the part of the LI likewise.
-//! - The interval that ends with the loss belongs to the GI that ends with it. The first of equally long ones is the LI.
-//! - The GI is over at its very end (the paper's ≥; the published code has >).
-//! - An LI without a departure is no evidence: nothing is cut. (The published code runs off the list's end there.)
+//! - The limit grows by whole packets, rounded down. If that is zero, the arriving packet is still accepted (line 5),
+//!   one above the limit. Without any active time the rate is unbounded if packets left (the greatest increase
+//!   applies), otherwise zero.
+//! - `max_increase` is a factor: 2 means that the limit at most doubles. The new limit is rounded down.
+//! - A flow's first interval begins with its first packet. It never changes the limit, but its length sets the first
+//!   GI. After an increase of the limit, the interval that has just ended is used as the LI in the same way.
+//! - The interval that ends with a loss belongs to the GI that ends with it. Among intervals of equal length the first
+//!   is the LI.
+//! - The GI ends exactly at its end time (the paper has ≥, the published code >).
+//! - An LI without a departure is no evidence, so the limit does not shrink. (The published code reads beyond the end
+//!   of a list there.)
 //! - The limit never falls below one packet.
-//! - The packets cut off leave at once, from the tail, and are accounted for everywhere; the arriving one follows them.
-//! - The paper would have the RTT from TCP timestamps. These need both directions, and a discipline sees one. There the
-//!   sender's answer to the SYN-ACK follows its SYN by a round trip; a SYN that was sent again gives none (Karn). That, less
-//!   the SYN's own wait in this queue, plus the wait of the flow's packet that left last is its most recent RTT. It is taken
-//!   when a GI begins; before the first handshake, and without TCP, there is none, and only `max_gi` counts. The answer must
-//!   have the SYN's whole hash; flows that share a queue by `orphan_mask` share the latest handshake.
-//! - `max_gi` bounds the GI, not the LI. Idle flows are forgotten by fq's rule; the published code waits ten seconds.
-//! - No pacing: it would look like a standing queue.
+//! - The packets beyond a lowered limit are dropped at once, from the tail, and counted everywhere; the arriving packet
+//!   is dropped after them.
+//! - The paper proposes TCP timestamps for the RTT. They need both directions, but a discipline sees only one. In that
+//!   direction, the sender's answer to the SYN-ACK follows its SYN after one round trip; a SYN that was retransmitted
+//!   gives no RTT (Karn's algorithm). The most recent RTT is this time, minus the SYN's wait in this queue, plus the
+//!   wait of the packet of the flow that left last. It is read when a GI begins. Before the first handshake, and for
+//!   flows without TCP, there is no RTT, and only `max_gi` applies. The answer must have the same full hash as the SYN.
+//!   Flows that share a queue because of `orphan_mask` share the RTT of the latest handshake.
+//! - `max_gi` limits the GI, not the LI. Inactive flows are removed by fq's rule; the published code waits for ten
+//!   seconds.
+//! - There is no pacing: packets held back would look like a standing queue.
 
 use super::Context;
 use super::codel::{MAX_SPAN, MICROSECOND};
@@ -43,7 +51,7 @@ use crate::units::{Rate, Span, Time};
 choice! {
     /// Which implementation to follow.
     Variant {
-        /// Algorithm 1 of the paper, with the final paper's tail cut.
+        /// Algorithm 1 of the paper, with the removal of excess packets of its final version.
         Paper = "paper",
     }
 }
@@ -122,7 +130,7 @@ impl Parameters for Params {
     ];
 }
 
-/// Parts of one in which the factors are kept, so that the arithmetic is whole.
+/// Denominator of the factors, so that the arithmetic uses integers.
 const ONE: u64 = 1_000_000;
 
 /// The parameters as the algorithm uses them.
@@ -193,19 +201,19 @@ impl Interval {
 #[derive(Clone, Copy, Debug)]
 struct Opening {
     at: Time,
-    /// All 32 bits: other flows of this queue don't answer it.
+    /// All 32 bits of the hash: other flows of this queue do not match it.
     hash: u32,
-    /// There was another: which one is answered can't be known.
+    /// Whether there was another SYN, so that it is unknown which one is answered.
     ambiguous: bool,
 }
 
-/// A flow's round trips, as far as one direction shows them.
+/// A flow's RTT, measured from one direction.
 #[derive(Clone, Copy, Default, Debug)]
 struct RoundTrip {
     opening: Option<Opening>,
-    /// The latest handshake's, without the wait in this queue.
+    /// The RTT of the latest handshake, without the wait in this queue.
     base: Option<Span>,
-    /// How long the packet that left last had waited.
+    /// The wait of the packet that left last.
     waited: Span,
 }
 
@@ -241,7 +249,7 @@ impl RoundTrip {
     }
 }
 
-/// One flow's buffer: its limit and what it has learned.
+/// One flow's buffer: its limit and the state of the adaptation.
 #[derive(Clone, Debug)]
 pub struct Adaptive {
     limit: u32,
@@ -271,7 +279,7 @@ impl Adaptive {
         self.round_trip.latest()
     }
 
-    /// Algorithm 1, lines 2 to 19: a packet met a full buffer.
+    /// Handles a packet that arrives at a full buffer (Algorithm 1, lines 2 to 19).
     #[cold]
     fn full(&mut self, now: Time, params: &Adaptation) -> Verdict {
         if self.current.idle > Span::ZERO && !self.enlarged && !self.first {
@@ -299,7 +307,8 @@ impl Adaptive {
         Verdict::Shrink(self.limit)
     }
 
-    /// The queue ran dry in this interval: what the link could have sent meanwhile is added to the limit.
+    /// Raises the limit after an interval in which the queue was empty, by the packets that the link could have sent in
+    /// that time.
     fn enlarge(&mut self, now: Time, params: &Adaptation) {
         let Interval { start, idle, packets, .. } = self.current;
         let active = now.since(start) - idle;
@@ -380,7 +389,8 @@ impl Buffer for Adaptive {
 pub type Ccaq<P> = FlowQueues<P, Adaptive>;
 
 impl<P: Packet + Copy> Ccaq<P> {
-    /// No flows yet, before a link of this kind. Everything else is as fq has it by default, without pacing.
+    /// Creates the discipline without flows, in front of a link. Everything else has the defaults of fq, without
+    /// pacing.
     pub fn new(params: &Params, context: &Context) -> Self {
         let Variant::Paper = params.variant;
         let fq = super::fq::Params::default();

@@ -1,16 +1,16 @@
-//! choke: RED that punishes flows which fill the queue, without keeping any flow's state.
+//! choke: RED that penalises flows which fill the queue, without any state for each flow.
 //!
 //! Source: R. Pan, B. Prabhakar, K. Psounis, "CHOKe, a stateless active queue management scheme for approximating fair
 //! bandwidth allocation", 2000; Linux 6.1 to 7.3 `net/sched/sch_choke.c`.
 //! Principle: while the average queue is above `min`, an arriving packet is compared with one drawn at random from the
-//! queue. If both are of one flow, both are dropped: the more of the queue is a flow's, the more often. Otherwise RED
-//! decides, with averages and thresholds in packets.
+//! queue. If both belong to the same flow, both are dropped. A flow therefore loses packets in proportion to its share
+//! of the queue. Otherwise RED decides, with averages and thresholds in packets.
 //!
 //! Deviations:
-//! - Linux leaves holes where packets were taken from the middle, and draws up to three times if it meets one; so do we.
-//!   When holes and packets fill the table, Linux loses sight of the queue; we close the holes.
-//! - In 6.1 the place is drawn without regard to the last 2^-32 of bias.
-//! - A packet that both CHOKe and the limit refuse is said to be the limit's.
+//! - Linux leaves holes where packets were taken from the middle, and draws up to three times if it meets one; this
+//!   does the same. When holes and packets fill the table, Linux takes the queue for empty; here the holes are closed.
+//! - Linux 6.1 draws the place with a bias of at most 2^-32, which is not reproduced.
+//! - A packet that both CHOKe and the limit would drop counts as dropped by the limit.
 
 use super::param::{Param, Parameters, Unit, param};
 use super::red::{Action, AverageVars, Parms, Words};
@@ -94,7 +94,7 @@ impl Parameters for Params {
 }
 
 impl Params {
-    /// As `tc` completes them.
+    /// The parameters that `tc` derives from those given.
     fn words(&self) -> Words {
         let max = self.max.unwrap_or(self.limit / 4);
         let min = self.min.unwrap_or(max / 3);
@@ -183,7 +183,7 @@ impl<P: Packet + Copy> Choke<P> {
         self.tail.wrapping_sub(self.head) & self.mask()
     }
 
-    /// Takes the packet from a place; the head moves on over holes.
+    /// Removes the packet at a place. The head moves over holes.
     #[inline]
     fn take(&mut self, at: usize) -> Option<P> {
         let packet = self.tab[at].take()?;
@@ -200,7 +200,7 @@ impl<P: Packet + Copy> Choke<P> {
         Some(packet)
     }
 
-    /// A packet at random: the third hole in a row stands for the head.
+    /// A place of a random packet; after three draws that meet holes it is the head.
     #[inline]
     fn draw(&mut self) -> usize {
         for _ in 0..3 {
@@ -212,7 +212,7 @@ impl<P: Packet + Copy> Choke<P> {
         self.head
     }
 
-    /// Drops a packet of the same flow, if the one that is drawn is.
+    /// Drops a randomly drawn packet if it is of the same flow. Returns whether it did.
     #[inline]
     fn choke(&mut self, packet: &P, drops: &mut impl Drops<P>) -> bool {
         if self.head == self.tail {
@@ -229,7 +229,7 @@ impl<P: Packet + Copy> Choke<P> {
         true
     }
 
-    /// Judges a packet while the average is above the lower threshold: why it is dropped, if it is.
+    /// Decides about a packet while the average is above the lower threshold. Returns the reason to drop it, if any.
     #[inline]
     fn judge(&mut self, packet: &mut P, drops: &mut impl Drops<P>) -> Option<DropReason> {
         if self.choke(packet, drops) {
@@ -308,8 +308,8 @@ impl<P: Packet + Copy> Qdisc<P> for Choke<P> {
         self.take(self.head)
     }
 
-    /// `choke_change`: a table of another size takes as many packets as it has places, without the holes, and packets
-    /// behind them are dropped; the average begins anew.
+    /// `choke_change`: a table of another size keeps as many packets as it has places, without the holes, and drops the
+    /// packets after them. The average starts again.
     fn change(&mut self, _now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         let places = Self::places(params);
         if places != self.tab.len() {

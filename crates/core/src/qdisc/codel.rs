@@ -1,24 +1,26 @@
 //! CoDel: keeps the delay of a queue near a target, whatever the rate of the link.
 //!
-//! Source: RFC 8289 (K. Nichols, V. Jacobson, et al.); the decisions of Linux's `codel_impl.h`.
-//! Principle: a queue is good if it drains once in an `interval` (about an RTT), bad if it stands. Each packet is
-//! stamped on arrival; at departure its sojourn time is known. When every packet of a whole `interval` has waited
-//! `target` or longer, the head is dropped, and further heads after `interval` / sqrt(`count`), until one waits less.
-//! The square root makes TCP's rate fall linearly with time. A queue of one MTU is never bad. After a quiet phase of
-//! less than 16 `interval` dropping resumes at the pace at which it had ended.
+//! Source: RFC 8289 (K. Nichols, V. Jacobson, et al.); Linux's `codel_impl.h`, whose decisions this follows.
+//! Principle: a good queue empties at least once per `interval` (about an RTT); a bad queue persists. Each packet is
+//! stamped on arrival, so its sojourn time is known at departure. When every packet of a whole `interval` has waited
+//! for `target` or longer, the packet at the head is dropped. The next drops follow at distances of `interval` /
+//! sqrt(`count`), until a packet waits less than `target`. The square root makes TCP's rate fall linearly with time. A
+//! queue of one MTU is never bad. If the queue is bad again within 16 `interval`, dropping resumes at the rate at which
+//! it ended.
 //!
-//! Four variants: `rfc8289` (exact square root, nanoseconds, `>=`), `linux` (6.1 to 6.12: ticks of 1.024 µs in 32
-//! bits, one Newton step a drop on a 16-bit root, `>`), `linux7` (7.x: as `linux`, but no step shorter than a tick, and
-//! at most 256 drops a dequeue), `ns2` (ns-2's module of 2012: dropping resumes within 8 `interval`, and then with
-//! `count` less 2, or less 1.56 % from 129 on; a delay is too long sooner after the last time; a drop counts only if
-//! the next packet is above target; the MTU is the largest packet seen).
+//! Variants: `rfc8289` has an exact square root, nanoseconds and `>=`. `linux` (6.1 to 6.12) has ticks of 1.024 µs in
+//! 32 bits, one Newton step per drop on a 16-bit root, and `>`. `linux7` (7.x) is like `linux`, but a step is at least
+//! a tick, and a dequeue drops at most 256 packets. `ns2` is the module for ns-2 of 2012: dropping resumes within 8
+//! `interval`, with `count` reduced by 2, or by 1.56 % from 129 on, and within that time the delay needs to be above
+//! target only for `interval` / sqrt(`count`); a drop counts only if the next packet is above target too; the MTU is
+//! the largest packet seen.
 //!
-//! Deviations: ECN is no part of RFC 8289's pseudocode nor of ns-2's module; there, too, a mark takes a drop's place as
-//! in Linux. `maxpacket` of the RFC is the link's MTU, as its §5.3 advises, and not 512. ns-2 reckons with seconds in
-//! floating point, here they are nanoseconds. Linux kept
-//! `first_above_time` when the queue ran empty until a fix of March 2026 (6.1.176 and 6.12.107 are without it, 6.1.192,
-//! 6.12.117 and 7.3 have it); all our laws reset it, as RFC 8289 §5.6 does. In codel itself that is not to be seen, as
-//! the last packet of a queue always passes the MTU test; in fq_codel, whose MTU test takes all queues, it is.
+//! Deviations: the pseudocode of RFC 8289 and the module of ns-2 have no ECN; here a mark replaces a drop in them too,
+//! as in Linux. `maxpacket` of the RFC is the link's MTU, as its §5.3 advises, and not 512. ns-2 computes in
+//! floating-point seconds; here times are integer nanoseconds. Until a fix of March 2026 Linux kept `first_above_time`
+//! when the queue ran empty (6.1.176 and 6.12.107 lack the fix; 6.1.192, 6.12.117 and 7.3 have it). All our variants
+//! reset it, as RFC 8289 §5.6 does. In codel this makes no difference, because the last packet of a queue always passes
+//! the MTU test; in fq_codel, whose MTU test looks at all queues, it does.
 
 mod law;
 #[cfg(test)]
@@ -129,7 +131,7 @@ impl Field for DsMatch {
     }
 }
 
-/// The parameters on a law's clock (`codel_params`).
+/// The parameters in units of a law's clock (`codel_params`).
 #[derive(Clone, Copy, Debug)]
 pub struct Control<L: Law> {
     /// Acceptable standing delay.
@@ -147,7 +149,7 @@ pub struct Control<L: Law> {
 }
 
 impl<L: Law> Control<L> {
-    /// From spans of real time; `mtu` is the largest packet in bytes as the link counts it.
+    /// Converts parameters in nanoseconds; `mtu` is the largest packet in bytes as the link counts it.
     pub fn new(target: Span, interval: Span, ce_threshold: Option<Span>, mtu: u32, ecn: bool) -> Self {
         Control {
             target: L::tick(target.0),
@@ -159,13 +161,13 @@ impl<L: Law> Control<L> {
         }
     }
 
-    /// With `ce_threshold` only for packets whose DS field matches.
+    /// Restricts `ce_threshold` to packets whose DS field matches.
     pub fn select(mut self, selector: Option<DsMatch>) -> Self {
         self.ce_threshold_selector = selector.unwrap_or_default();
         self
     }
 
-    /// Others in their place, before the same link; every packet may be marked by `ce_threshold`.
+    /// Sets new parameters for the same link, without a selector for `ce_threshold`.
     pub fn change(&mut self, target: Span, interval: Span, ce_threshold: Option<Span>, ecn: bool) {
         *self = Control { mtu: self.mtu, ..Control::new(target, interval, ce_threshold, 0, ecn) };
     }
@@ -217,17 +219,19 @@ pub struct Stats {
     pub ce_mark: u64,
 }
 
-/// The queue that CoDel takes packets from: a discipline's own, or one flow's.
+/// The queue from which CoDel dequeues: the queue of a discipline, or of one flow.
 pub trait Source<P> {
-    /// Takes the head of the queue into `packet`; all the discipline's counts follow. Whether there was one.
+    /// Moves the head of the queue into `packet` and updates the discipline's counts. Returns whether there was a
+    /// packet.
     fn pop(&mut self, packet: &mut P) -> bool;
-    /// The bytes that the MTU test looks at, without the packet just taken. RFC 8289 §4.4: the link's whole backlog.
+    /// The bytes that the MTU test looks at, without the packet that was just taken: the link's whole backlog (RFC 8289
+    /// §4.4).
     fn backlog(&self) -> u64;
 }
 
 impl<L: Law> Vars<L> {
-    /// Puts the next packet to send into `packet`, after CoDel dropped (into `drops`) or marked what it had to. Whether
-    /// there is one.
+    /// Stores the next packet to send in `packet`, after CoDel has dropped (into `drops`) or marked packets. Returns
+    /// whether there is one.
     #[inline(always)]
     pub fn dequeue<P: Packet + Copy>(
         &mut self,
@@ -286,8 +290,8 @@ impl<L: Law> Vars<L> {
         L::above_for_long(now, self.first_above_time)
     }
 
-    /// A signal is due: `packet` is dropped or marked, and when dropping was on already, perhaps more. It becomes the packet
-    /// to send; false if there is none.
+    /// Handles a signal that is due: drops or marks `packet`, and further packets if the queue was in the dropping
+    /// state already. `packet` becomes the packet to send. Returns false if there is none.
     #[cold]
     #[inline(never)]
     fn signal<P: Packet + Copy>(
@@ -337,7 +341,7 @@ impl<L: Law> Vars<L> {
         self.rec_inv_sqrt = L::next_root(self.rec_inv_sqrt, self.count);
     }
 
-    /// Marks `packet`; or drops it, and it becomes the next one.
+    /// Marks `packet`, or drops it and stores the next packet of the queue in its place.
     fn drop_or_mark<P: Packet + Copy>(
         &mut self,
         now: L::Tick,

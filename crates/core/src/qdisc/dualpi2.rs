@@ -1,28 +1,33 @@
-//! dualpi2: a queue of low latency for scalable senders (L4S) and a classic queue, coupled so that both share alike.
+//! dualpi2: a low-latency queue for scalable senders (L4S) and a classic queue, coupled so that flows of both kinds get
+//! equal rates.
 //!
-//! Source: RFC 9332 (K. De Schepper, B. Briscoe, G. White); the decisions of Linux's `sch_dualpi2.c` (6.17 and later).
-//! Principle: the ECN field sorts packets: ECT(1) and CE into the L queue, the others into the C queue. A proportional
-//! integral controller sets a base probability p' every `tupdate` by the greater of both queues' delays. The C queue drops
-//! (or marks) with p' squared, the L queue marks with `coupling_factor` times p': so a classic flow, whose rate goes with
-//! 1/sqrt(p), and a scalable one, whose rate goes with 1/p, get the same. The L queue marks also what waited longer than a
-//! shallow threshold. It goes first, but not always: a weighted round keeps the C queue from starving. When the marks
-//! reach 100 %, both queues drop.
+//! Source: RFC 9332 (K. De Schepper, B. Briscoe, G. White); Linux's `sch_dualpi2.c` (6.17 and later), whose decisions
+//! this follows.
+//! Principle: the ECN field sorts packets: ECT(1) and CE go into the L queue, the others into the C queue. Every
+//! `tupdate`, a proportional integral controller sets a base probability p' from the greater of the two queues' delays.
+//! The C queue drops (or marks) with the square of p', the L queue marks with `coupling_factor` times p'. A classic
+//! flow's rate is proportional to 1/sqrt(p) and a scalable flow's to 1/p, so both get the same rate. The L queue also
+//! marks packets that waited longer than a shallow threshold. It has priority, but a weighted round keeps the C queue
+//! from starving. When the marking probability reaches 100 %, both queues drop.
 //!
-//! Two variants: `linux` (32-bit fixed point, a step as threshold, random marks, nothing done to less than two MTUs) and
-//! `rfc9332` (appendix A: a ramp from `min_th` over `range`, marks spread evenly by `recur()`; with counters for operators as
-//! in §2.5.2).
+//! Variants: `linux` has 32-bit fixed point, a step as threshold and random marks, and leaves a queue below two MTUs
+//! alone. `rfc9332` (appendix A) has a ramp from `min_th` over `range`, marks spread evenly by `recur()`, and the
+//! counters for operators of §2.5.2.
 //!
 //! Deviations:
-//! - There are no filters: nothing but the ECN field sorts, and a packet that is not ECN-capable is never in the L queue.
-//!   `split_gso` has no effect, as no packets are aggregated. L4S can't be switched off (RFC 9332 §2.5.2): that is another
-//!   discipline. With `any_ect` Linux treats ECT(0) in the L queue as ECT(1); RFC 9332 §2.5.1.1 would have it squared.
-//! - A packet's memory is its length plus, in `linux`, a constant for the buffer around it, given by the link;
-//!   the kernel counts the size of each buffer.
-//! - Linux's timer is set anew each time from when it went off, which is never on time: here, a nanosecond late. It is
-//!   first set at time zero. Updates are made up for when the next packet comes or goes, in the state at their time.
-//! - RFC 9332's scheduler is open: ours is Linux's round, by default with a sixteenth for C. Its limit of 250 ms at the
-//!   link's rate is taken at the start of the run. `lq.time()` is the delay of the packet in hand, which counts in
-//!   `lq.len()`; probabilities end at 1 (A.1, line 3: omitted there), so that `recur()` does not hoard.
+//! - There are no filters: only the ECN field sorts, and a packet that is not ECN-capable is never in the L queue.
+//!   `split_gso` has no effect, as no packets are aggregated. L4S cannot be switched off (RFC 9332 §2.5.2); use another
+//!   discipline instead. With `any_ect` Linux treats ECT(0) in the L queue as ECT(1); RFC 9332 §2.5.1.1 asks for the
+//!   squared probability.
+//! - A packet's memory is its length plus, in `linux`, a constant for the buffer around it, which the link gives; the
+//!   kernel counts the size of each buffer.
+//! - Linux sets its timer relative to its last expiry, which is always late; here it is a nanosecond late. It is first
+//!   set at time zero. Overdue updates are computed when the next packet arrives or leaves, from the state at the time
+//!   of the update.
+//! - RFC 9332 leaves the scheduler open: here it is Linux's weighted round, by default with a sixteenth for the C
+//!   queue. The RFC's limit of 250 ms at the link's rate uses the rate at the start of the run. `lq.time()` is the
+//!   delay of the packet being dequeued, which counts in `lq.len()`. Probabilities are limited to 1 (A.1, line 3,
+//!   leaves this out), so that `recur()` does not accumulate more.
 
 mod linux;
 mod monitor;

@@ -1,14 +1,15 @@
 //! The FIFOs of Linux: pfifo, bfifo, pfifo_head_drop; and noqueue, which holds nothing.
 //!
-//! Source: Linux `sch_fifo.c`, `tc-pfifo(8)`. Packets leave in the order in which they came. A pfifo counts its limit
-//! in packets and a bfifo in bytes; both refuse the packet that does not fit. pfifo_head_drop drops its oldest packet
-//! instead and takes the new one. A packet that bypasses an empty FIFO and waits for the device counts towards the
-//! limit and is never dropped, so pfifo_head_drop keeps at least one packet behind it. noqueue has no buffer: the
-//! world drops what arrives while the link is busy.
+//! Source: Linux `sch_fifo.c`, `tc-pfifo(8)`.
+//! Principle: packets leave in the order in which they came. The limit of a pfifo is in packets and that of a bfifo in
+//! bytes; both refuse a packet that does not fit. pfifo_head_drop drops its oldest packet instead and accepts the new
+//! one. A packet that bypasses an empty FIFO and waits for the device counts towards the limit and is never dropped, so
+//! pfifo_head_drop keeps at least one packet behind it. noqueue has no buffer: packets that arrive while the link is
+//! busy are dropped.
 //!
 //! Deviations: the default limit of `tc` is the device's `txqueuelen`; here it is that of an Ethernet device, 1000
-//! packets, and 1000 full frames for bfifo. Where the packet that waits for the device fills a pfifo_head_drop alone,
-//! Linux counts a drop and drops nothing; here nothing is counted.
+//! packets, and 1000 full frames for bfifo. If the packet that waits for the device fills a pfifo_head_drop by itself,
+//! Linux counts a drop although it drops nothing; here nothing is counted.
 
 use super::param::{Param, Parameters, Unit, param};
 use super::{Context, DropReason, Drops, Qdisc, Unchangeable};

@@ -1,10 +1,10 @@
-//! Per-flow FIFO queues under deficit round robin with a list of new and a list of old flows: what fq_codel, fq and
-//! ccaq share (RFC 8290 §4; Linux's sch_fq_codel.c and sch_fq.c schedule alike). fq has such lists for every band of
-//! priority; the others have one band.
+//! Per-flow FIFO queues under deficit round robin, with a list of new flows and a list of old flows. fq_codel, fq and
+//! ccaq share this code (RFC 8290 §4; Linux's sch_fq_codel.c and sch_fq.c schedule alike). fq has such lists for each
+//! band of priority; the others have one band.
 //!
-//! All packets live in one slab whose free places form a list, flows are numbered, and every list is a chain of
-//! numbers: nothing is allocated for a packet, and a flow costs what its own state costs plus 29 bytes, on
-//! whole lines of a cache, and its place in its list.
+//! All packets are in one slab whose free places form a list. Flows have numbers, and every list is a chain of numbers,
+//! so no packet needs an allocation. A flow takes 29 bytes plus the discipline's state, rounded up to whole cache
+//! lines, and an entry in its list.
 
 use crate::cache::Cache;
 use crate::packet::Packet;
@@ -12,9 +12,9 @@ use alloc::vec::Vec;
 
 /// No further element: the end of a chain.
 pub(crate) const NIL: u32 = u32::MAX;
-/// In `Flows::next`: the flow is in neither list.
+/// In `Flows::next`: the flow is in no list.
 const LOOSE: u32 = u32::MAX - 1;
-/// In `Flows::next`: the flow has packets but waits outside the round for its time to send.
+/// In `Flows::next`: the flow has packets but is held back until its time to send.
 const HELD: u32 = u32::MAX - 2;
 
 /// The packets of one flow: a chain through the slab.
@@ -43,15 +43,15 @@ impl Fifo {
     }
 }
 
-/// One flow: its packets, its credit, and what the discipline keeps for it. With the state of Linux's CoDel that is one
-/// line of a cache.
+/// One flow: its packets, its credit, and the discipline's state for it. With the state of Linux's CoDel this is one
+/// cache line.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub struct Flow<S> {
     fifo: Fifo,
     /// Bytes that the flow may still send in this round (`deficit` in fq_codel, `credit` in fq).
     pub credit: i32,
-    /// In whose lists the flow is put from now on.
+    /// The band in whose lists the flow is put from now on.
     pub band: u8,
     /// The discipline's state for a flow.
     pub state: S,
@@ -117,13 +117,13 @@ struct Head {
     new: bool,
 }
 
-/// The packets of all flows, and how many there are.
+/// The packets of all flows, and their number.
 #[derive(Clone, Debug)]
 pub struct Slab<P> {
-    /// By place.
+    /// The packets, indexed by place.
     nodes: Vec<P>,
-    /// The place behind each place, in its queue or among the free ones: apart from the packets, so that a packet that joins a
-    /// queue touches few lines of a cache, and those often.
+    /// For each place the next place in its queue, or in the list of free places. It is separate from the packets, so
+    /// that appending a packet to a queue touches few cache lines, which are used often.
     next: Vec<u32>,
     /// The first free place.
     free: u32,
@@ -159,7 +159,7 @@ impl<P: Packet + Copy> Slab<P> {
         })
     }
 
-    /// Takes the packet `index` places behind the head of this queue, which is not its last.
+    /// Removes the packet `index` places behind the head of this queue. It must not be the last packet.
     pub fn take(&mut self, fifo: &mut Fifo, index: u32) -> Option<P> {
         if index + 1 >= fifo.packets {
             return None;
@@ -171,7 +171,7 @@ impl<P: Packet + Copy> Slab<P> {
         let head = core::mem::replace(&mut fifo.head, place);
         let packet = self.pop(fifo);
         if last != NIL {
-            // The packet that was taken is not the head: the chain closes behind its place.
+            // The removed packet was not the head: the chain is closed behind it.
             self.next[last as usize] = core::mem::replace(&mut fifo.head, head);
         }
         packet
@@ -183,7 +183,8 @@ impl<P: Packet + Copy> Slab<P> {
         self.backlog
     }
 
-    /// Bytes of memory that all of them take, each with `skb` beyond its length ([`Context::skb`](super::Context::skb)).
+    /// Bytes of memory that all packets take, each with `skb` bytes beyond its length
+    /// ([`Context::skb`](super::Context::skb)).
     #[inline]
     pub fn memory(&self, skb: u64) -> u64 {
         self.backlog + self.packets as u64 * skb
@@ -270,7 +271,8 @@ impl<P: Packet + Copy> Slab<P> {
 pub struct Flows<P, S, const BANDS: usize = 1> {
     slab: Slab<P>,
     flows: Vec<Flow<S>>,
-    /// The flow behind each flow, in its list: apart from the flows, so that all lists are a few kB, which a cache keeps.
+    /// For each flow the next flow in its list. It is separate from the flows: all lists together take a few kB, which
+    /// stay in the cache.
     next: Vec<u32>,
     bands: [Band; BANDS],
     head: Head,
@@ -308,7 +310,7 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         &mut self.flows[flow as usize]
     }
 
-    /// Whether the flow has left the round (and is not merely held back): it has no packets then.
+    /// Whether the flow is not in the round and not held back. It has no packets then.
     #[inline]
     pub fn is_loose(&self, flow: u32) -> bool {
         self.next[flow as usize] == LOOSE
@@ -363,13 +365,13 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         (&mut flow.state, &mut flow.fifo, &mut self.slab)
     }
 
-    /// Takes all packets but the first `keep` off the flow's tail and hands them over in the order in which they
-    /// arrived. Walks the whole queue: for the rare cut, not for every packet.
+    /// Removes all packets except the first `keep` from a flow and passes them to `taken` in their order of arrival.
+    /// This walks the whole queue and is meant for rare use.
     pub fn cut(&mut self, flow: u32, keep: u32, taken: impl FnMut(P)) {
         self.slab.cut(&mut self.flows[flow as usize].fifo, keep, taken);
     }
 
-    /// Puts a flow that has left the round at the tail of the new ones; says whether it had.
+    /// Appends a flow that is not in the round to the new list. Returns whether it was not.
     #[inline]
     pub fn list_as_new(&mut self, flow: u32) -> bool {
         let loose = self.is_loose(flow);
@@ -382,7 +384,7 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
 
     #[inline]
     fn band_of(&self, flow: u32) -> usize {
-        // With one band this is nothing to compute.
+        // With one band the compiler removes this.
         usize::from(self.flows[flow as usize].band).min(BANDS - 1)
     }
 
@@ -392,15 +394,15 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         self.bands[band].old.append(&mut self.next, flow);
     }
 
-    /// Puts a flow that was held back at the tail of the old ones.
+    /// Appends a flow that was held back to the old list.
     pub fn release(&mut self, flow: u32) {
         assert_eq!(self.next[flow as usize], HELD, "only a flow that is held back can be released");
         self.append_old(flow);
     }
 
-    /// The flow whose turn it is: new flows before old ones; who has used up its credit gets `quantum` bytes more and
-    /// goes to the tail of the old list. The caller then takes a packet from it and has it [charged](Self::charge), or
-    /// lets it [leave](Self::leave) or [wait](Self::hold), and asks again.
+    /// Returns the flow whose turn it is, new flows before old ones. A flow without credit gets `quantum` more bytes
+    /// and moves to the tail of the old list. The caller then either dequeues a packet and [charges](Self::charge) the
+    /// flow, or lets the flow [leave](Self::leave) or [wait](Self::hold) and calls this again.
     #[inline]
     pub fn turn(&mut self, quantum: u32) -> Option<u32> {
         loop {
@@ -410,8 +412,8 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         }
     }
 
-    /// The flow at the head of a band, or nothing if it had no credit and was sent to the tail of the old ones; none if
-    /// the band has no flow.
+    /// Returns the flow at the head of a band's lists; `Some(None)` if that flow had no credit and was moved to the
+    /// tail of the old list; `None` if the band has no flow.
     #[inline]
     pub fn first(&mut self, band: u8, quantum: u32) -> Option<Option<u32>> {
         self.head = Head { band, new: self.bands[usize::from(band).min(BANDS - 1)].new.first != NIL };
@@ -429,8 +431,9 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         Some(None)
     }
 
-    /// Skips the next `turns` flows in the round of the last turn's band, shows the heads of as many flows behind them, and
-    /// prefetches as many flows behind these. No flow is expected to join or leave the round meanwhile.
+    /// Prefetches for later turns of the band that was served last. The next `turns` flows are skipped, the head
+    /// packets of as many flows after them are passed to `see`, and as many flows after these are prefetched. It
+    /// assumes that no flow joins or leaves the round meanwhile.
     pub fn prefetch(&self, turns: usize, cache: &impl Cache, mut see: impl FnMut(&P)) {
         let band = &self.bands[usize::from(self.head.band).min(BANDS - 1)];
         let mut behind = self.along(&band.new).chain(self.along(&band.old)).skip(turns);
@@ -466,9 +469,9 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         flow.credit = flow.credit.saturating_sub_unsigned(bytes);
     }
 
-    /// The flow whose turn it is has turned out empty and leaves the round, but from the new list only by way of the old
-    /// one when that has flows (or `always`): so a flow cannot stay new, and first, by sending at just the right pace
-    /// (RFC 8290 §4.2).
+    /// Removes the flow whose turn it is, which is empty, from the round. A new flow moves to the old list first if
+    /// that is not empty (or with `always`), so that a flow cannot remain new, and thus be served first, by sending at
+    /// just the right rate (RFC 8290 §4.2).
     #[inline]
     pub fn leave(&mut self, always: bool) {
         let number = self.list().first;
@@ -478,7 +481,7 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         }
     }
 
-    /// The flow whose turn it is must wait outside the round until its [release](Self::release).
+    /// Removes the flow whose turn it is from the round until it is [released](Self::release).
     pub fn hold(&mut self) {
         self.remove_first(HELD);
     }

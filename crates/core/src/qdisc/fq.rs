@@ -1,27 +1,30 @@
-//! fq: a queue of its own for every flow, served in turn, each with its own packet limit.
+//! fq: a queue for each flow, served in turn, each with a packet limit of its own.
 //!
 //! Source: Linux 6.1 and 7.3 `net/sched/sch_fq.c` (Eric Dumazet).
-//! Principle: a packet joins the queue of its flow, or is dropped if that holds `flow_limit` packets already. Flows are
-//! served by deficit round robin with credit in bytes; a flow that was away is served before those that kept a backlog.
-//! A flow starts with `initial_quantum` bytes of credit, keeps what is left of it while it is away, and has at least one
-//! `quantum` if it stayed away for longer than `refill_delay`. Flows that nobody has used for three seconds are
-//! forgotten. With `maxrate` every flow is paced to that rate. Since 6.7 (`variant linux67`)
-//! a packet passes by the queues, in a line of its own that is served first, while no flow has packets that may leave and
-//! fewer than eight wait in that line; and three bands of priority share the link by weight, each with `limit` packets. A
-//! packet's priority is what a router makes of its DSCP; without one it belongs to the second band. A flow is listed
-//! (Linux 6.12 and 7.3) before the band of its packet is noted, in the band of its last one, at first the first: there it
-//! stays for its first round, and competes with all others by the bands' weights.
+//! Principle: a packet joins the queue of its flow, or is dropped if that queue holds `flow_limit` packets already.
+//! Flows are served by deficit round robin, with a credit in bytes. A flow that becomes active is served before those
+//! that kept a backlog. A new flow has `initial_quantum` bytes of credit. While a flow is inactive it keeps its credit,
+//! and after more than `refill_delay` it has at least one `quantum`. Flows that have been inactive for three seconds
+//! are removed. With `maxrate` every flow is paced to that rate.
+//!
+//! Variants: `linux67` (Linux 6.7 and later) has a fast path and bands. While no flow has packets that may leave, a
+//! packet bypasses the flows' queues: it joins an internal queue of at most eight packets, which is served first. Three
+//! bands of priority share the link by weight, each with a limit of `limit` packets. A packet's priority is the one
+//! that a router derives from its DSCP; packets without a DSCP belong to the second band. As in Linux 6.12 and 7.3,
+//! a flow that becomes active joins the list of its previous packet's band, or of the first band if it has had no packet.
+//! It stays there for its first round, and the band of its new packet applies afterwards.
 //!
 //! Deviations:
-//! - Packets are those of a router: without a socket, so that a flow is `hash & orphan_mask`, and without a departure
-//!   time of their own. So nothing but `maxrate` is ever paced: without it `pacing` and `nopacing` are the same, and
-//!   `horizon`, `horizon_drop` and `timer_slack` (how late a timer may fire) change nothing.
-//! - There is no control traffic, which the kernel lets pass by the queues until 6.6. `weights` and `priomap` stay as they
-//!   are by default.
-//! - Jiffies last 4 ms (HZ 250, as Debian has it).
-//! - Flows are kept in chains instead of red-black trees. An arrival forgets those that it meets on the way to its own
-//!   flow: in a bucket of one or two flows the same, in fuller ones not always. When it does so is as in the kernel: always
-//!   since 6.7, before if there are twice `buckets` flows, more than half of them idle, and then eight at most.
+//! - Packets are those of a router: they have no socket, so a flow is `hash & orphan_mask`, and no departure time. Only
+//!   `maxrate` paces flows: without it `pacing` and `nopacing` are the same, and `horizon`, `horizon_drop` and
+//!   `timer_slack` (how late a timer may expire) have no effect.
+//! - There is no control traffic, which bypasses the queues up to Linux 6.6. `weights` and `priomap` have their
+//!   defaults.
+//! - Jiffies last 4 ms (HZ 250, as in Debian).
+//! - Flows are kept in chains instead of red-black trees. An arrival removes the inactive flows that it meets on the
+//!   way to its own flow. In a bucket of one or two flows these are the same as in Linux, in fuller buckets not always.
+//!   Flows are removed under the same conditions as in Linux: always since 6.7; before, if there are twice `buckets`
+//!   flows and more than half of them are inactive, and then at most eight at a time.
 //! - `ce_mark` counts packets that carry the mark, not attempts to mark.
 
 use super::codel::{MAX_SPAN, MICROSECOND};
@@ -66,7 +69,7 @@ pub struct Params {
     pub orphan_mask: u32,
     /// Pace the flows that ask for it, and hold all to `maxrate`.
     pub pacing: bool,
-    /// A flow that was away for so long gets a new credit.
+    /// A flow that was inactive for longer gets a new credit.
     pub refill_delay: Span,
     /// A flow paced below this rate is not held back.
     pub low_rate_threshold: Rate,
@@ -147,7 +150,7 @@ impl Parameters for Params {
     }
 }
 
-/// A flow that was away for longer may be forgotten (`FQ_GC_AGE`).
+/// A flow that was inactive for longer may be removed (`FQ_GC_AGE`).
 const GC_AGE: Span = Span::from_secs(3);
 /// Bytes that the bands of priority send in one round, by default.
 const WEIGHTS: [i32; BANDS] = [9 << 16, 3 << 16, 1 << 16];
@@ -157,7 +160,7 @@ const BANDS: usize = 3;
 const PRIOMAP: u64 = super::prio::PRIOMAP;
 /// Packets in the fast path beyond which the queues are used.
 const FAST_PATH: usize = 8;
-/// How many flows one packet's arrival forgets at most (`FQ_GC_MAX`).
+/// The number of flows that the arrival of one packet removes at most (`FQ_GC_MAX`).
 const GC_MAX: u32 = 8;
 /// No packet is held back for longer (`NSEC_PER_SEC` in the kernel).
 const LONGEST_HOLD: Span = Span::from_secs(1);
@@ -169,7 +172,7 @@ pub trait Buffer {
     /// The parameters of the discipline that has this rule.
     type QdiscParams;
 
-    /// The scheduler's parameters and these after a change.
+    /// Sets the parameters of the scheduler and of this rule after a change.
     fn change(given: &Self::QdiscParams, scheduling: &mut Scheduling, params: &mut Self::Params);
 
     /// A flow whose first packet arrives at `now`.
@@ -245,25 +248,25 @@ pub struct Scheduling {
     pub buckets: u32,
     /// Which bits of the hash tell flows apart.
     pub orphan_mask: u32,
-    /// A flow that was away for longer has a quantum of credit.
+    /// A flow that was inactive for longer has at least a quantum of credit.
     pub refill_delay: Span,
     /// Packets that stayed longer than they had to are marked.
     pub ce_threshold: Span,
     /// Every flow is paced to this rate, if given.
     pub maxrate: Option<Rate>,
-    /// A rate is given, also if nothing is paced.
+    /// Whether a rate is given, even if nothing is paced.
     pub rated: bool,
     /// Flows paced to this rate or less are paced packet by packet, not quantum by quantum.
     pub low_rate_threshold: Rate,
-    /// As Linux's fq: ages in jiffies, and only flows on the way to that of an arriving packet are forgotten.
+    /// Linux's rules: ages are in jiffies, and only flows on the way to that of an arriving packet are removed.
     pub linux: bool,
     /// Linux 6.7 and later.
     pub fast_path: bool,
 }
 
 impl Scheduling {
-    /// Whether more time than `span` has passed since a flow left the round at `age`. The kernel's ages are odd numbers of
-    /// jiffies, one more if need be; a packet at the very moment of a tick comes before it.
+    /// Whether more than `span` has passed since a flow left the round at `age`. The kernel rounds ages up to odd
+    /// numbers of jiffies. A packet that arrives exactly at a tick is handled before the tick.
     fn is_older(&self, now: Time, age: Time, span: Span) -> bool {
         let begun = |at: Time| at.0.saturating_sub(1) / JIFFY.0;
         if self.linux { begun(now) > (begun(age) | 1) + jiffies(span) } else { now.since(age) > span }
@@ -279,7 +282,7 @@ struct State<B> {
     time_next_packet: Time,
     /// The masked hash.
     key: u32,
-    /// The next flow in the bucket, or in the list of forgotten ones.
+    /// The next flow in the bucket, or in the list of removed flows.
     chain: u32,
     buffer: B,
 }
@@ -287,13 +290,13 @@ struct State<B> {
 /// Counters, with the keys of `tc -s -j qdisc`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Packets dropped by their flow's limit (with ccaq: also those that it shed when a buffer shrank).
+    /// Packets dropped by their flow's limit, in ccaq also those dropped when the limit shrank.
     pub flows_plimit: u64,
-    /// Flows forgotten.
+    /// Number of flows that were removed.
     pub gc: u64,
     /// Packets marked by `ce_threshold`.
     pub ce_mark: u64,
-    /// Packets that passed by the queues.
+    /// Packets that bypassed the queues.
     pub fastpath: u64,
     /// How often a flow was held back.
     pub throttled: u64,
@@ -305,7 +308,7 @@ pub struct Stats {
     pub enlarged: u64,
     /// How often it was lowered.
     pub shrunk: u64,
-    /// Packets that stood above a lowered limit and were dropped.
+    /// Packets beyond a lowered limit that were dropped.
     pub shed: u64,
 }
 
@@ -319,15 +322,15 @@ pub struct FlowQueues<P, B: Buffer> {
     flows: Flows<P, State<B>, BANDS>,
     /// Packets of each band in the flows.
     band_packets: [usize; BANDS],
-    /// Flows held back: until when, since which hold (equal times in this order), which.
+    /// Flows that are held back: the time until which, a counter that orders equal times, and the flow.
     held: BinaryHeap<Reverse<(Time, u64, u32)>>,
-    /// Forgotten flows, chained.
+    /// The first of the removed flows, whose places are used again.
     free: u32,
     /// Flows in the table.
     known: u32,
     /// Flows with packets.
     filled: u32,
-    /// Packets that pass by the flows, and their bytes.
+    /// Packets that bypass the flows, and their bytes.
     fast: VecDeque<P>,
     fast_bytes: u64,
     /// The band that is served, and what the bands may send before the next.
@@ -447,8 +450,8 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
         number
     }
 
-    /// Forgets flows of this bucket that nobody has used for long, but not the one with this key. New flows stand first in
-    /// a chain, and last in a tree: on the way to a flow stand those that came before it.
+    /// Removes the flows of this bucket that have been inactive for long, except the one with this key. New flows are
+    /// first in a chain but last in a tree: the flows on the way to a flow are those that are older.
     fn forget(&mut self, now: Time, bucket: usize, key: u32) {
         let most = if self.scheduling.fast_path { u32::MAX } else { GC_MAX };
         let mut on_the_way = !self.scheduling.linux || self.find(bucket, key).is_none();
@@ -477,8 +480,8 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
         self.stats.gc += u64::from(forgotten);
     }
 
-    /// Another number of buckets (`fq_rehash`): the flows are sorted into them, and those forgotten that nobody has used
-    /// for long.
+    /// Distributes the flows to another number of buckets (`fq_rehash`) and removes those that have been inactive for
+    /// long.
     fn resize(&mut self, now: Time, old: Vec<u32>) {
         let mut forgotten = 0;
         for first in old {
@@ -498,7 +501,7 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
         self.stats.gc += u64::from(forgotten);
     }
 
-    /// Whether an arriving packet passes by the flows: there is no order between them to keep.
+    /// Whether an arriving packet bypasses the flows, which is possible if no flow has a packet that may leave.
     #[inline]
     fn is_fast(&self, now: Time) -> bool {
         self.scheduling.fast_path
@@ -514,7 +517,7 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
         self.held.peek().map_or(Time::NEVER, |Reverse((due, ..))| *due)
     }
 
-    /// The flow whose turn it is: of the band that is served, or of the next that has flows and may send.
+    /// The flow whose turn it is: from the band that is served, or from the next band that has flows and may send.
     fn turn(&mut self) -> Option<u32> {
         let quantum = self.scheduling.quantum;
         if !self.scheduling.fast_path {
@@ -548,13 +551,13 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
         }
     }
 
-    /// The band of packets with this DSCP, since 6.7: that of the priority which a router gives them.
+    /// The band of packets with this DSCP since 6.7, by the priority that a router gives them.
     #[inline]
     fn band(&self, dscp: u8) -> u8 {
         if self.scheduling.fast_path { (PRIOMAP >> (4 * priority(dscp)) & 15) as u8 } else { 0 }
     }
 
-    /// Puts back into the round whose time has come.
+    /// Moves flows that were held back and whose time has come into the round again.
     #[inline]
     fn release_held(&mut self, now: Time) {
         if let Some(Reverse((due, ..))) = self.held.peek()
@@ -692,7 +695,8 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
         }
     }
 
-    /// `fq_change`: what is above the limit leaves in the order in which the link would get it, as far as it may leave now.
+    /// `fq_change`: packets beyond the limit are dropped in the order in which the link would get them, as far as they
+    /// may leave now.
     fn change(&mut self, now: Time, params: &B::QdiscParams, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         B::change(params, &mut self.scheduling, &mut self.buffer);
         let buckets = self.scheduling.buckets as usize;
@@ -707,7 +711,8 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
         Ok(())
     }
 
-    /// `fq_change` takes them out with its own dequeue, and frees them; ccaq's counts a drop too.
+    /// `fq_change` dequeues these packets and frees them, which counts them as sent; that of ccaq also counts them as
+    /// drops.
     fn counts_change(&self) -> Given {
         Given { sent: true, dropped: B::ADAPTS }
     }
@@ -724,7 +729,7 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
         self.flows.backlog() + self.fast_bytes
     }
 
-    /// To best effort; a flow's own limit is set aside.
+    /// Whether the queue is full for a best-effort packet; limits of single flows do not count.
     fn is_full(&self, _mtu: u32) -> bool {
         self.band_packets[usize::from(self.band(0))] >= self.scheduling.limit as usize
     }

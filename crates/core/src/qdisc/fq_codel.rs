@@ -1,20 +1,21 @@
-//! fq_codel: a queue of its own for every flow, served in turn, each under CoDel.
+//! fq_codel: a queue for each flow, served in turn, with CoDel on each queue.
 //!
-//! Source: RFC 8290 (T. Høiland-Jørgensen et al.); the decisions of Linux's `sch_fq_codel.c`.
-//! Principle: a hash sorts flows into `flows` queues. They are served by deficit round robin with `quantum` bytes a turn;
-//! a queue that just began goes before those that kept a backlog, so that flows that send less than a quantum at a time
-//! hardly wait. Each queue has its own CoDel state for as long as the discipline lives. When packets or bytes exceed the
-//! limits, the queue with most bytes loses half of them from its head, at most `drop_batch` packets.
+//! Source: RFC 8290 (T. Høiland-Jørgensen et al.); Linux's `sch_fq_codel.c`, whose decisions this follows.
+//! Principle: a hash maps flows to `flows` queues. They are served by deficit round robin: each queue may send
+//! `quantum` bytes per turn. A queue that has just become active is served before those that kept a backlog, so flows
+//! that send less than a quantum at a time hardly wait. Each queue keeps its CoDel state as long as the discipline
+//! exists. When packets or bytes exceed a limit, the queue with the most bytes loses half of them from its head, at
+//! most `drop_batch` packets.
 //!
-//! Variants: Linux's two differ in CoDel alone. `rfc8290` has RFC 8289's CoDel, and what a full buffer drops is half of
-//! the fattest queue's packets, not bytes, and nothing to CoDel (RFC 8290 §4.1.3, RFC 8289 §5.4). `ns2` is another
-//! discipline, that of ns-2.
+//! Variants: `linux` and `linux7` differ only in their CoDel. `rfc8290` uses the CoDel of RFC 8289. When its buffer is
+//! full, the queue with the most bytes loses half of its packets (not of its bytes), and its CoDel state does not
+//! change (RFC 8290 §4.1.3, RFC 8289 §5.4). `ns2` is another discipline, `sfqcodel` of ns-2.
 //!
 //! Deviations:
-//! - A packet's memory is its length plus a constant for the buffer around it, given by the link; the kernel counts
+//! - A packet's memory is its length plus a constant for the buffer around it, which the link gives; the kernel counts
 //!   the size of each buffer (`truesize`).
-//! - The flow hash comes with the packet; a world salts it by its seed (RFC 8290 §4.1.1).
-//! - RFC 8290 §4.2 lets CoDel look at the whole backlog for its MTU test, and so do we, like Linux.
+//! - The flow hash comes with the packet; it depends on the seed of the run (RFC 8290 §4.1.1 asks for a random salt).
+//! - CoDel's MTU test looks at the whole backlog, as RFC 8290 §4.2 allows and Linux does.
 
 mod ns2;
 
@@ -144,9 +145,9 @@ impl Parameters for Params {
 struct Stats {
     /// Packets dropped because a limit was exceeded.
     drop_overlimit: u64,
-    /// Those of them that were dropped for memory.
+    /// Packets dropped because the memory limit was exceeded.
     drop_overmemory: u64,
-    /// How often a queue became new.
+    /// Number of times that a queue became new.
     new_flow_count: u64,
 }
 
@@ -156,16 +157,17 @@ pub struct FqCodel<P, L: Law> {
     limit: usize,
     quantum: u32,
     memory_limit: u64,
-    /// Bytes of it that a packet takes beyond its length.
+    /// Bytes of memory that a packet takes beyond its length.
     skb: u64,
     drop_batch: u32,
-    /// A full buffer drops half of the packets, not of the bytes, and CoDel takes no notice.
+    /// Whether a full buffer drops half of the packets instead of half of the bytes, and leaves CoDel's state
+    /// unchanged.
     rfc8290: bool,
     /// Number of queues.
     queues: u32,
     control: Control<L>,
     flows: Flows<P, Vars<L>>,
-    /// Bytes of each queue, side by side (Linux `backlogs`): so the fattest is found in one sweep over a few kB.
+    /// Bytes of each queue, contiguous in memory (Linux `backlogs`): finding the longest queue reads only a few kB.
     backlogs: Vec<u32>,
     cstats: codel::Stats,
     stats: Stats,
@@ -196,7 +198,7 @@ impl<P: Packet + Copy> Source<P> for Queue<'_, P> {
 }
 
 impl<P: Packet + Copy, L: Law> FqCodel<P, L> {
-    /// Empty queues before a link of this kind.
+    /// Creates empty queues in front of a link.
     pub fn new(params: &Params, context: &Context) -> Self {
         let mut flows = Flows::new();
         for _ in 0..params.flows {
@@ -231,14 +233,15 @@ impl<P: Packet + Copy, L: Law> FqCodel<P, L> {
         self.flows.memory(self.skb)
     }
 
-    /// The bytes of a queue have changed.
+    /// Updates `backlogs` after the bytes of a queue have changed.
     #[inline]
     fn note(&mut self, number: u32) {
-        // No more than the limit of the memory, 2^31, and a packet.
+        // At most the memory limit, 2^31, plus one packet.
         self.backlogs[number as usize] = self.flows.flow(number).bytes() as u32;
     }
 
-    /// The queue with most bytes (packets may have none); of equals the one with the lowest number.
+    /// Returns the non-empty queue with the most bytes (a packet may have zero bytes); among equals the one with the
+    /// lowest number.
     fn fattest(&self) -> Option<u32> {
         let most = self.backlogs.iter().copied().fold(0, u32::max);
         let is_fattest =
@@ -246,8 +249,8 @@ impl<P: Packet + Copy, L: Law> FqCodel<P, L> {
         (0..self.queues).find(is_fattest)
     }
 
-    /// A limit is exceeded. RFC 8290 §4.1.3: the queue with most bytes loses half of them, from its head, at most
-    /// `drop_batch` packets and at least one.
+    /// Drops packets because a limit is exceeded. RFC 8290 §4.1.3: the queue with the most bytes loses half of them
+    /// from its head, at most `drop_batch` packets and at least one.
     #[cold]
     #[inline(never)]
     fn overflow(&mut self, reason: DropReason, drops: &mut impl Drops<P>) {
@@ -266,7 +269,7 @@ impl<P: Packet + Copy, L: Law> FqCodel<P, L> {
             }
         }
         self.note(fattest);
-        // As in Linux: these drops strengthen the signal of CoDel's next ones.
+        // As in Linux, these drops raise CoDel's `count`.
         if !self.rfc8290 {
             let vars = &mut self.flows.flow_mut(fattest).state;
             vars.count = vars.count.wrapping_add(packets);
@@ -333,8 +336,8 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
         false
     }
 
-    /// `fq_codel_change`: what is above the limits leaves in the order in which the link would get it, CoDel's drops on
-    /// the way included.
+    /// `fq_codel_change`: packets beyond the limits are dequeued, in the order in which the link would get them and
+    /// with CoDel's drops, and freed.
     fn change(&mut self, now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         self.limit = params.limit as usize;
         self.quantum = params.quantum.unwrap_or(self.quantum);
@@ -349,7 +352,7 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
         Ok(())
     }
 
-    /// `fq_codel_change` takes them out with its own dequeue, and frees them.
+    /// `fq_codel_change` dequeues these packets, which counts them as sent, and frees them, which is not counted.
     fn counts_change(&self) -> Given {
         Given { sent: true, dropped: false }
     }

@@ -1,16 +1,18 @@
-//! fq_pie: a queue of its own for every flow, served in turn, each under PIE.
+//! fq_pie: a queue for each flow, served in turn, with PIE on each queue.
 //!
-//! Source: the decisions of Linux's `sch_fq_pie.c` (M. Tahiliani et al.); RFC 8290 for the rounds, RFC 8033 for PIE.
-//! Principle: a hash sorts flows into `flows` queues. They are served by deficit round robin with `quantum` bytes a turn;
-//! a queue that just began goes before those that kept a backlog. Each queue has its own PIE state for as long as the
-//! discipline lives, and arrivals are dropped by the delay of their own queue. When `limit` packets are queued, an
-//! arrival is dropped, whosever it is.
+//! Source: Linux's `sch_fq_pie.c` (M. Tahiliani et al.), whose decisions this follows; RFC 8290 for the rounds, RFC
+//! 8033 for PIE.
+//! Principle: a hash maps flows to `flows` queues. They are served by deficit round robin with `quantum` bytes per
+//! turn; a queue that has just become active is served before those that kept a backlog. Each queue keeps its PIE state
+//! as long as the discipline exists, and arrivals are dropped by the delay of their own queue. When `limit` packets are
+//! queued, every arrival is dropped.
 //!
 //! Deviations:
-//! - A packet's memory is its length plus a constant for the buffer around it, given by the link; the kernel counts
+//! - A packet's memory is its length plus a constant for the buffer around it, which the link gives; the kernel counts
 //!   the size of each buffer. As in Linux, exceeding `memory_limit` is only counted (`overmemory`).
-//! - As in [`pie`](super::pie), updates are made up for, here queue by queue, when a packet of the queue comes or goes.
-//! - The flow hash comes with the packet; a world salts it by its seed.
+//! - As in [`pie`](super::pie), overdue updates of a queue are computed when the next packet of that queue arrives or
+//!   leaves.
+//! - The flow hash comes with the packet; it depends on the seed of the run.
 
 use super::codel::MAX_SPAN;
 use super::flows::Flows;
@@ -123,7 +125,7 @@ impl Params {
         pie::Params { target, tupdate, alpha, beta, bytemode, dq_rate_estimator, ..pie::Params::default() }
     }
 
-    /// The probability up to which a mark may stand for a drop; none without `ecn`.
+    /// The probability up to which a mark replaces a drop; none without `ecn`.
     fn most_marked(&self) -> Option<u64> {
         self.ecn.then(|| MAX_PROB / 100 * u64::from(self.ecn_prob))
     }
@@ -133,7 +135,7 @@ impl Params {
 #[derive(Clone, Default, Debug)]
 struct Queue {
     vars: Vars,
-    /// Updates that it has seen.
+    /// Number of updates so far.
     updates: u64,
 }
 
@@ -155,12 +157,12 @@ pub struct FqPie<P> {
     memory_limit: u64,
     /// Bytes of memory that a packet takes beyond its length.
     skb: u64,
-    /// Up to this probability a mark may stand for a drop; nothing is marked without.
+    /// The probability up to which a mark replaces a drop; without it nothing is marked.
     ecn_prob: Option<u64>,
     queues: u32,
     control: Control,
     timer: Timer,
-    /// How often the timer went off.
+    /// Number of times that the timer has expired.
     rounds: u64,
     /// When it last did.
     last_round: Time,
@@ -200,7 +202,7 @@ impl<P: Packet + Copy> FqPie<P> {
         ((u64::from(hash) * u64::from(self.queues)) >> 32) as u32
     }
 
-    /// The updates of this queue that were due before `now`.
+    /// Makes the updates of this queue that were due before `now`.
     #[inline]
     fn update(&mut self, now: Time, number: u32) {
         let passed = self.timer.passed(now);
@@ -220,14 +222,14 @@ impl<P: Packet + Copy> FqPie<P> {
         }
     }
 
-    /// Whether the present round has not reached this queue yet: it does [`BATCH`] queues in a jiffy. A round that is not
-    /// followed by another one ends with the first ones.
+    /// Whether the current round of updates has not reached this queue yet. A round updates [`BATCH`] queues per jiffy.
+    /// If the timer has stopped, no other round follows, and this one ends with the first batch.
     fn is_to_come(&self, now: Time, number: u32) -> bool {
         let jiffies = u64::from(number / BATCH);
         self.timer.is_over() || self.last_round + Span(jiffies * JIFFY.0) >= now
     }
 
-    /// An arrival for this queue that will not be queued.
+    /// Drops an arrival for this queue.
     fn refuse(&mut self, number: u32, packet: P, reason: DropReason, drops: &mut impl Drops<P>) {
         self.stats.pie.dropped += 1;
         self.stats.pie.overlimit += u64::from(reason == DropReason::Overlimit);
@@ -286,7 +288,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for FqPie<P> {
         }
     }
 
-    /// `fq_pie_change`: what is above the limit leaves in the order in which the link would get it.
+    /// `fq_pie_change`: packets beyond the limit are dropped in the order in which the link would get them.
     fn change(&mut self, now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         // Updates that were due until now use the old parameters.
         (0..self.queues).for_each(|number| self.update(now, number));
@@ -303,7 +305,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for FqPie<P> {
         Ok(())
     }
 
-    /// `fq_pie_change` takes them out with its own dequeue, and frees them.
+    /// `fq_pie_change` dequeues these packets, which counts them as sent, and frees them.
     fn counts_change(&self) -> Given {
         Given { sent: true, dropped: false }
     }

@@ -1,14 +1,15 @@
-//! htb with one class: a shaper by two token buckets, rate and ceil.
+//! htb with one class: a shaper with two token buckets, `rate` and `ceil`.
 //!
 //! Source: Linux 6.1 to 7.3 `net/sched/sch_htb.c` (M. Devera), `tc-htb(8)`.
-//! Principle: a class may send while neither bucket, of `rate` and of `ceil`, is in debt. Unlike tbf it does not ask
-//! whether there are tokens for the packet: it sends, pays, and waits until its debts are paid. Without a parent to borrow
-//! from, the lower of the two rates counts.
+//! Principle: the class may send while neither bucket is negative. Unlike tbf, htb does not check whether there are
+//! enough tokens for a packet: it sends the packet, takes the tokens, and waits until neither bucket is negative. As
+//! the class has no parent to borrow from, the lower of the two rates applies.
 //!
 //! Deviations:
-//! - One class, and everything belongs to it. `tc` makes it with commands of their own, so that no line here is one for
-//!   `tc`: `htb rate …` stands for `tc qdisc add … handle 1: htb default 1` and `tc class add … classid 1:1 htb rate …`.
-//! - Waiting packets are in a pfifo of 1000 packets, or in a `child`.
+//! - There is one class, to which all packets belong. `tc` creates it with separate commands, so a line here is not a
+//!   line for `tc`: `htb rate …` means `tc qdisc add … handle 1: htb default 1` and `tc class add … classid 1:1 htb
+//!   rate …`.
+//! - Packets wait in a pfifo of 1000 packets, or in a `child`.
 
 use super::fifo::PfifoParams;
 use super::param::{Nested, Param, Parameters, Shaper, Unit, param};
@@ -18,7 +19,7 @@ use crate::packet::Packet;
 use crate::units::{Rate, Span, Time};
 use alloc::boxed::Box;
 
-/// Why htb's own line is not enough.
+/// The reason why one line for htb is not enough.
 pub(super) const CLASSES_MISSING: &str = "htb shapes by its classes, and none is given; expected its class too (tc class show), or a line such as: htb rate 10mbit child fq_codel";
 
 /// Parameters of htb's class; `C` are those of its child.
@@ -144,7 +145,7 @@ impl Bucket {
         Bucket { rate: RateConfig::new(rate, params.overhead, params.mpu, params.linklayer), buffer, tokens: buffer }
     }
 
-    /// Tokens of `came` ns flow in, and a packet takes its own.
+    /// Adds tokens of `came` ns and subtracts those of a packet.
     fn charge(&mut self, came: i64, bytes: u32) {
         let tokens = (came + self.tokens).min(self.buffer) - self.rate.l2t_ns(bytes);
         self.tokens = if tokens <= -MBUFFER { 1 - MBUFFER } else { tokens };
@@ -158,7 +159,7 @@ pub struct Htb<Q> {
     ceil: Bucket,
     /// When tokens were counted.
     t_c: Time,
-    /// In debt until then; when it is over, that is looked at again.
+    /// The time until which it may not send; its state is checked again then.
     pq_key: Option<Time>,
     next: Time,
     child: Box<Q>,
@@ -184,8 +185,8 @@ impl<Q> Htb<Q> {
         i64::try_from(now.since(self.t_c).0).map_or(MBUFFER, |since| since.min(MBUFFER))
     }
 
-    /// Whether it may send, when `came` ns of tokens are added (`htb_class_mode`); if not, it waits for the ceil's debt, and
-    /// only then for the rate's.
+    /// Decides whether the class may send after `came` ns of tokens are added (`htb_class_mode`). If not, it waits
+    /// until the `ceil` bucket is no longer negative, and only then for the `rate` bucket.
     fn look(&mut self, now: Time, came: i64) {
         let could = self.pq_key.is_none();
         let (ctokens, tokens) = (self.ceil.tokens + came, self.rate.tokens + came);
@@ -245,7 +246,7 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Htb<Q> {
         self.child.is_full(mtu)
     }
 
-    /// How often the ceiling was reached.
+    /// Number of times that the ceiling was reached.
     fn overlimits(&self) -> u64 {
         self.overlimits
     }

@@ -1,7 +1,7 @@
-//! Linux's coarse clock: jiffies of 4 ms (HZ 250, as Debian has it), and timers on them.
+//! Linux's coarse clock: jiffies of 4 ms (HZ 250, as in Debian), and timers on them.
 //!
-//! A timer goes off a jiffy later than it was set for, and later still if that is far ahead ([`crate::wheel`]). Packets of the
-//! very moment of a tick come before what the tick does.
+//! A timer expires one jiffy later than the time for which it was set, and later still if that time is far ahead
+//! ([`crate::wheel`]). A packet that arrives exactly at a tick is handled before the tick.
 
 use crate::units::{Span, Time};
 use crate::wheel::slot;
@@ -16,29 +16,30 @@ pub(super) fn jiffies(span: Span) -> u64 {
     span.0.div_ceil(JIFFY.0)
 }
 
-/// A timer that its discipline sets at time zero, and sets anew each time it goes off.
+/// A timer that a discipline sets at time zero, and again each time it expires.
 #[derive(Clone, Debug)]
 pub(super) struct Timer {
-    /// When it goes off next.
+    /// The time of its next expiry.
     next: Time,
     /// That jiffy.
     due: u64,
-    /// The jiffy in which it last went off.
+    /// The jiffy of its last expiry.
     last: u64,
     /// Jiffies ahead for which it is set again; never if none.
     every: Option<u64>,
-    /// Jiffies that the work of one time takes.
+    /// Jiffies that the work of one expiry takes.
     work: u64,
 }
 
 impl Timer {
-    /// To go off `first` jiffies after time zero, then every `every`; a time's work takes further `work` jiffies.
+    /// Creates a timer that expires `first` jiffies after time zero, then every `every` jiffies; the work of an expiry
+    /// takes a further `work` jiffies.
     pub fn new(first: u64, every: Option<u64>, work: u64) -> Timer {
         let due = slot(0, first);
         Timer { next: tick(due), due, last: 0, every, work }
     }
 
-    /// To go off every `period` jiffies; never if that is 0.
+    /// Creates a timer that expires every `period` jiffies; never if that is 0.
     pub fn repeated(period: u64) -> Timer {
         match period {
             0 => Timer { next: Time::NEVER, due: u64::MAX, last: 0, every: None, work: 0 },
@@ -58,12 +59,12 @@ impl Timer {
         Timer { next: tick(due), due, last: jiffy, ..timer }
     }
 
-    /// From when it next goes off, it is set again `every` jiffies ahead; never if none.
+    /// From its next expiry on, it is set `every` jiffies ahead; never if that is none.
     pub fn repeat(&mut self, every: Option<u64>) {
         self.every = every;
     }
 
-    /// How often it went off before `now` and since the last call.
+    /// Number of expiries before `now` and since the last call.
     #[inline]
     pub fn passed(&mut self, now: Time) -> u64 {
         if now <= self.next { 0 } else { self.advance(now) }
@@ -75,12 +76,12 @@ impl Timer {
         self.next
     }
 
-    /// When it last went off.
+    /// The time of its last expiry.
     pub fn last(&self) -> Time {
         tick(self.last)
     }
 
-    /// Whether it will not go off again.
+    /// Whether it will not expire again.
     pub fn is_over(&self) -> bool {
         self.next == Time::NEVER
     }

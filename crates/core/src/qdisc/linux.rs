@@ -18,8 +18,8 @@ pub struct InLinux {
     pub kernel: Kernel,
     /// Which `tc` knows it.
     pub tc: Tc,
-    /// The variants that are Linux's, the oldest first, each with the first version that decides so; empty if the discipline
-    /// has no variants.
+    /// The variants that follow Linux, the oldest first, each with the first Linux version that it describes. Empty if
+    /// the discipline has no variants.
     pub variants: &'static [(&'static str, Version)],
 }
 
@@ -57,19 +57,19 @@ impl InLinux {
         if let Kernel::Module(name) = self.kernel { Some(name) } else { None }
     }
 
-    /// The variant that a Linux of this version is, and whether it is another than the oldest.
+    /// The variant of this Linux version, and whether it differs from the oldest.
     pub fn variant(&self, linux: Version) -> Option<(&'static str, bool)> {
         let place = self.variants.iter().rposition(|(_, since)| *since <= linux)?;
         Some((self.variants[place].0, place > 0))
     }
 
-    /// The first Linux that decides as this variant; `None` if none does.
+    /// The first Linux version that behaves like this variant; `None` if none does.
     pub fn since(&self, variant: &str) -> Option<Version> {
         self.variants.iter().find(|(word, _)| *word == variant).map(|(_, since)| *since)
     }
 
-    /// Why a Linux of this version does not have the discipline, or not this variant of it. `None` if it has, also with
-    /// a module of ours.
+    /// The reason why Linux of this version lacks the discipline or this variant of it. `None` if it has it, possibly
+    /// with one of our modules.
     pub fn lacks(&self, variant: Option<&str>, (major, minor): Version) -> Option<String> {
         let kind = self.kind;
         match variant.map(|word| (word, self.since(word))) {
@@ -116,8 +116,8 @@ pub fn in_linux(kind: &str) -> Option<&'static InLinux> {
     IN_LINUX.iter().find(|entry| entry.kind == kind)
 }
 
-/// Our parts that a line of `tc` words needs in Linux: the discipline's module, and whether `tc` needs a plugin. A shaper's
-/// child counts too.
+/// The parts of ours that a line for `tc` needs in Linux: the discipline's module, and whether `tc` needs a plugin. The
+/// child of a shaper is included.
 pub fn needs(line: &str) -> (Option<&'static str>, bool) {
     let entries = || line.split_ascii_whitespace().filter_map(in_linux);
     (entries().find_map(InLinux::module), entries().any(|entry| matches!(entry.tc, Tc::Since(_) | Tc::Plugin)))

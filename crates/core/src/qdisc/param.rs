@@ -36,8 +36,8 @@ pub trait Parameters: Clone + PartialEq + Default + 'static {
     /// Those that no change may name.
     const FIXED: &'static [&'static str] = &[];
 
-    /// The parameters from which a change of a living discipline starts: the present ones, except those that go back to
-    /// `tc`'s own if they are not named.
+    /// The parameters from which a change of an existing discipline starts: the present ones, except those that `tc`
+    /// resets to its defaults if a line does not name them.
     fn before_change(&self) -> Self {
         if Self::REPLACED { Self::blank() } else { self.clone() }
     }

@@ -1,25 +1,27 @@
-//! PIE: drops at arrival with a probability that a proportional integral controller sets by the queue's delay.
+//! PIE: drops arrivals with a probability that a proportional integral controller sets from the queue's delay.
 //!
-//! Source: RFC 8033 (R. Pan, P. Natarajan, F. Baker, G. White, et al.); the decisions of Linux's `sch_pie.c`.
-//! Principle: every `tupdate` the drop probability changes by `alpha` times how far the delay is from `target`, plus
-//! `beta` times how much it changed; small probabilities change in small steps. An arrival is dropped with that
-//! probability, but not within the first 150 ms of a busy time (burst allowance), not when the delay is below half the
-//! target and the probability below a fifth, and not when hardly anything is queued.
+//! Source: RFC 8033 (R. Pan, P. Natarajan, F. Baker, G. White, et al.); Linux's `sch_pie.c`, whose decisions this
+//! follows.
+//! Principle: every `tupdate` the drop probability changes by `alpha` times the difference between delay and `target`,
+//! plus `beta` times the change of the delay. Small probabilities change in small steps. An arrival is dropped with
+//! this probability, with three exceptions: within the first 150 ms of a busy period (burst allowance), while the delay
+//! is below half the target and the probability below 20 %, and while hardly anything is queued.
 //!
-//! Three variants: `linux` (6.1 to 7.x: fixed point, the RFC's options but for its active and inactive state), `rfc8033`
-//! (appendix A: the basic scheme) and `rfc8033b` (appendix B: with drops spread out, steps bounded, the delay from the
-//! rate of departures, and PIE at rest while the buffer is less than a third full).
+//! Variants: `linux` (6.1 to 7.x) has fixed point and the options of the RFC, without its active and inactive state.
+//! `rfc8033` is the basic scheme of appendix A. `rfc8033b` is appendix B: drops are spread out, steps are bounded, the
+//! delay is computed from the departure rate, and PIE is inactive while the buffer is less than a third full.
 //!
 //! Deviations:
-//! - Updates are made up for when the next packet comes or goes, in the state that the queue had at their time: to the
-//!   same effect, without events. Counters are as of that packet.
+//! - Overdue updates are computed when the next packet arrives or leaves, from the state at the time of the update. The
+//!   effect is the same, without events. The counters have the values of that packet's time.
 //! - Linux's timer counts jiffies; here they last 4 ms (HZ 250), and time zero is a multiple of eight of them.
-//! - Linux stamps packets only while there is no `dq_rate_estimator`. If a change ends it while packets wait, it takes
-//!   whatever is in that field for their times of arrival; here these do not change.
-//! - `MEAN_PKTSIZE` of the RFC is the link's MTU, as in Linux; TAIL_DROP is `limit` of them.
-//! - Appendix A does not say what the delay of an empty queue is: it is zero once the link has asked and got no packet.
-//! - Appendix B as it is written falls back to rest on the arrival that woke it, as its delay is zero before the first
-//!   update. Here PIE goes to rest at updates only, by §5.3: probability zero and both delays below half the target.
+//! - Linux stamps packets only without `dq_rate_estimator`. If a change switches it off while packets wait, Linux takes
+//!   other content of the same field for their arrival times; here the arrival times remain correct.
+//! - `MEAN_PKTSIZE` of the RFC is the link's MTU, as in Linux; TAIL_DROP is `limit` packets of that size.
+//! - Appendix A does not define the delay of an empty queue: here it is zero once a dequeue found the queue empty.
+//! - With appendix B as written, the arrival that activates PIE would deactivate it again, because its delay is zero
+//!   before the first update. Here PIE becomes inactive only at updates, by §5.3: the probability is zero and both
+//!   delays are below half the target.
 //! - RFC 8033's appendix A has no ECN; `ecn` marks there as in appendix B, below a probability of 10 % (§5.1).
 
 pub(super) mod linux;
@@ -310,8 +312,8 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Pie<P> {
         Some(packet)
     }
 
-    /// `pie_change`: what is above the limit is dropped from the head, and the controller doesn't see it leave. `tupdate`
-    /// counts from the next update on; one of zero ends them for ever.
+    /// `pie_change`: packets beyond the new limit are dropped from the head, which the controller does not see as
+    /// departures. A new `tupdate` applies from the next update on; a `tupdate` of zero stops the updates for good.
     fn change(&mut self, now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         self.update(now);
         let Controller::Linux { control, timer, .. } = &mut self.controller else { return Err(Unchangeable) };

@@ -1,14 +1,14 @@
-//! prio: bands of strict priority, a FIFO each.
+//! prio: bands of strict priority, with a FIFO for each.
 //!
 //! Source: Linux 6.1 to 7.3 `net/sched/sch_prio.c`, `tc-prio(8)`.
-//! Principle: a packet's priority names its band by way of `priomap`. The band with the lowest number that has packets is
-//! served; a higher one waits for as long as that lasts. Each band is a pfifo of 1000 packets.
+//! Principle: `priomap` maps a packet's priority to its band. The band with the lowest number that has packets is
+//! served, and all others wait. Each band is a pfifo of 1000 packets.
 //!
 //! Deviations:
-//! - A packet's priority is what a Linux router gives it: that of its DSCP, read as the old type of service
-//!   (`rt_tos2priority`): of its six bits the lower four. So EF (46) is "interactive bulk" and by default not in the first
-//!   band, and DSCP 4 (minimise delay) is.
-//! - A band's FIFO can't be replaced by another discipline, and there are no filters.
+//! - A packet's priority is the one that a Linux router gives it: the DSCP is read as the old type-of-service field, of
+//!   which the lower four of the six bits count (`rt_tos2priority`). So EF (46) is "interactive bulk", which is not in
+//!   the first band by default, and DSCP 4 (minimise delay) is.
+//! - The FIFO of a band cannot be replaced by another discipline, and there are no filters.
 
 use super::fifo::{Fifo, PfifoParams};
 use super::param::{Param, Parameters, Unit, param};
@@ -53,8 +53,8 @@ impl Parameters for Params {
 
 /// The bands of the sixteen priorities by default, also fq's: 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1.
 pub(super) const PRIOMAP: u64 = 0x1111_1111_0021_2221;
-/// By DSCP's lower four bits, in pairs: the priority that Linux makes of it (`ip_tos2prio`): best effort, bulk,
-/// interactive, interactive bulk.
+/// The priority that Linux derives from the lower four bits of the DSCP, for each pair of values (`ip_tos2prio`): best
+/// effort, bulk, interactive, interactive bulk.
 const PRIORITIES: [u8; 4] = [0, 2, 6, 4];
 
 /// The priority that a Linux router gives to a packet with this DSCP (`rt_tos2priority`).
@@ -105,7 +105,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Prio<P> {
         self.bands.iter_mut().find_map(|band| band.dequeue(now, drops))
     }
 
-    /// `prio_tune`: the packets of bands that are no more are dropped; the others stay in the band that they came to.
+    /// `prio_tune`: packets of removed bands are dropped; all others stay in their bands.
     fn change(&mut self, now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         let bands = params.bands as usize;
         for band in self.bands.iter_mut().skip(bands) {

@@ -10,9 +10,9 @@ use alloc::boxed::Box;
 choice! {
     /// How a link frames packets (`linklayer`).
     LinkLayer {
-        /// As many bytes as a packet has.
+        /// Ethernet: a packet takes its length.
         Ethernet = "ethernet",
-        /// Cells of 53 bytes that carry 48 each.
+        /// ATM: cells of 53 bytes that carry 48 bytes each.
         Atm = "atm",
     }
 }
@@ -28,8 +28,8 @@ pub struct RateConfig {
 }
 
 impl RateConfig {
-    /// For packets that take up `overhead` bytes more than they are long, and `mpu` bytes at least. A rate below one byte
-    /// a second takes no time at all, as in Linux.
+    /// The conversion for packets that take `overhead` more bytes on the link than their length, and at least `mpu`
+    /// bytes. A rate below one byte per second gives zero times, as in Linux.
     pub fn new(rate: Rate, overhead: u32, mpu: u32, linklayer: LinkLayer) -> RateConfig {
         let (mut mult, mut shift, mut factor) = (1, 0, 1_000_000_000u64);
         if rate.0 >= 8 {
@@ -66,8 +66,8 @@ pub fn check_child(child: Option<&impl Nested>) -> Result<(), (&'static str, &'s
     }
 }
 
-/// The counters of a discipline below a shaper that kept `kept_from` packets from it, and holds one of `held` bytes that was
-/// its own.
+/// The counters of a discipline below a shaper. The shaper kept `kept_from` packets from it, and holds back one packet
+/// of `held` bytes that it has taken from it.
 pub fn counted<P: Packet>(child: &impl Qdisc<P>, kept_from: u64, held: Option<u32>) -> Child {
     let (packets, bytes) = (child.packets() as u64, child.backlog());
     Child {
@@ -85,8 +85,8 @@ pub fn bytes_per_second(rate: Rate) -> u64 {
     rate.0 / 8
 }
 
-/// The time that `tc` gives to the kernel for `bytes` bytes at a rate: in ticks of 64 ns, from whole microseconds
-/// (`tc_calc_xmittime`).
+/// The time that `tc` sends to the kernel for `bytes` bytes at a rate: in ticks of 64 ns, computed from whole
+/// microseconds (`tc_calc_xmittime`).
 pub fn xmittime_ticks(rate: Rate, bytes: u32) -> u64 {
     let us = u64::from(bytes) * 1_000_000 / bytes_per_second(rate).max(1);
     (us * 1000 / 64).min(u64::from(u32::MAX))

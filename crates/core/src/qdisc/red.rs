@@ -1,8 +1,8 @@
-//! red: random early detection, as Linux has it and (`variant ns2`) as ns-2.35 configures it by itself.
+//! red: random early detection, as in Linux or (`variant ns2`) as in ns-2.35 with automatic configuration.
 //!
-//! Source: Floyd and Jacobson 1993; Linux 6.1 to 7.3 `include/net/red.h`, `net/sched/sch_red.c`, and what `tc` computes
-//! from its words; Floyd, "gentle" RED, 2000; Floyd, Gummadi, Shenker, "Adaptive RED", 2001; ns-2.35 `queue/red.cc` with
-//! the defaults of `ns-default.tcl` since October 2004.
+//! Source: Floyd and Jacobson 1993; Linux 6.1 to 7.3 `include/net/red.h`, `net/sched/sch_red.c`, and `tc`, which
+//! computes tables from the parameters; Floyd, "gentle" RED, 2000; Floyd, Gummadi, Shenker, "Adaptive RED", 2001;
+//! ns-2.35 `queue/red.cc` with the defaults of `ns-default.tcl` since October 2004.
 //! Principle: every arrival updates an average of the queue, slow enough to ignore bursts. Below `min` nothing is dropped.
 //! Between `min` and `max` arrivals are dropped with a probability that grows from 0 to `probability`, spread evenly. In
 //! Linux every arrival is dropped above `max`. In ns-2 the probability grows on to 1 between `max` and twice `max`
@@ -10,9 +10,9 @@
 //! and delay at the start of the run; a link that changes its rate keeps them.
 //!
 //! Deviations of Linux's:
-//! - Jiffies last 4 ms (HZ 250, as Debian has it); the timer of `adaptive` begins with the run.
-//! - A packet that both RED and the limit refuse is said to be the limit's.
-//! - Filters on its decisions (`qevent`) are not there.
+//! - Jiffies last 4 ms (HZ 250, as Debian has it); the timer of `adaptive` starts at time zero.
+//! - A packet that both RED and the limit would drop counts as dropped by the limit.
+//! - Filters on its decisions (`qevent`) are not implemented.
 //!
 //! Deviations of ns-2's:
 //! - `limit` counts packets. ns-2 with its default `queue_in_bytes_` takes `limit_` times 500 bytes instead; with the
@@ -20,11 +20,11 @@
 //! - `bytes` stands for ns-2's `bytes_` and `queue_in_bytes_` together. The average then counts packets of `avpkt` bytes,
 //!   not bytes: the same numbers divided by `avpkt`.
 //! - The decay over an idle period is one power instead of ns-2's loop: equal but for rounding.
-//! - A dequeue of a queue that is idle already does not start the idle period anew (ns-2's links never ask twice).
+//! - A dequeue from a queue that is already idle does not restart the idle period (ns-2's links never ask twice).
 //! - In the region of forced drops all arrivals are dropped, whatever their size. ns-2.35 with its default `use_mark_p_`
 //!   lets packets below `avpkt` bytes through there.
-//! - Marks replace random drops below `max` only. ns-2 asks for a probability below `mark_p_` = 0.1, which is the same
-//!   with its default `probability`.
+//! - Marks replace random drops below `max` only. ns-2 marks if the probability is below `mark_p_` = 0.1, which is the
+//!   same with its default `probability`.
 //! - The draw is u < p with u in [0, 1), where ns-2 has u <= p: a probability of 0 never drops.
 
 mod average;
@@ -60,8 +60,8 @@ pub struct Params {
     pub limit: u32,
     /// Average queue above which packets are dropped at random; by default a third of `max`, in ns-2 from the link.
     pub min: Option<u32>,
-    /// Average queue at which the drop probability reaches `probability`; by default a quarter of the limit, in ns-2 3
-    /// `min`.
+    /// Average queue at which the drop probability reaches `probability`; by default a quarter of the limit, in ns-2
+    /// three times `min`.
     pub max: Option<u32>,
     /// Mean packet size in bytes; by default 1000, in ns-2 500.
     pub avpkt: Option<u32>,
@@ -77,7 +77,7 @@ pub struct Params {
     pub ecn: bool,
     /// With `ecn`: above `max` drop nevertheless.
     pub harddrop: bool,
-    /// With `ecn`: keep what can't be marked.
+    /// With `ecn`: accept packets that cannot be marked.
     pub nodrop: bool,
     /// Weight of a new sample in the average queue; by default from the link.
     pub q_weight: Option<f64>,
@@ -178,7 +178,7 @@ impl Parameters for Params {
         }
     }
 
-    /// `tc` insists on `avpkt`, and says that it misses `bandwidth`.
+    /// `tc` requires `avpkt`, and warns if `bandwidth` is missing.
     fn complete(&mut self) {
         if self.variant == Variant::Linux {
             self.avpkt.get_or_insert(1000);
@@ -222,7 +222,7 @@ impl Params {
         Ok(())
     }
 
-    /// As `tc` completes them for Linux.
+    /// The parameters for Linux, with the values that `tc` derives.
     fn linux(&self) -> Result<Words, (&'static str, &'static str)> {
         let max = self.max.or(self.min.map(|min| min.saturating_mul(3))).unwrap_or(self.limit / 4);
         let min = self.min.unwrap_or(max / 3);
@@ -309,8 +309,8 @@ impl Config {
     }
 }
 
-/// The probability for one packet after `count` arrivals since the last drop, its own included: with `wait` none within
-/// the first 1/p arrivals and certain after 2/p, so that drops lie evenly; without, certain after 1/p.
+/// The drop probability of a packet that is the `count`-th arrival since the last drop. With `wait` it is zero for the
+/// first 1/p arrivals and one after 2/p, which spaces drops evenly; without `wait` it is one after 1/p.
 fn spread(p: f64, count: f64, wait: bool) -> f64 {
     let expected = count * p;
     match wait {

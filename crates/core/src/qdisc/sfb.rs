@@ -1,19 +1,20 @@
-//! sfb: stochastic fair BLUE, a drop probability for every flow, kept in bins that flows share.
+//! sfb: stochastic fair BLUE, a drop probability for every flow, computed from bins that flows share.
 //!
 //! Source: W. Feng, D. Kandlur, D. Saha, K. Shin, "Stochastic fair Blue", 2001; Linux 6.1 to 7.3 `net/sched/sch_sfb.c`
 //! (J. Chroboczek).
-//! Principle: eight levels of sixteen bins each. A flow belongs to one bin of every level, by four bits of its hash. A bin
-//! that holds `target` packets or more when one arrives becomes more likely to drop by `increment`, an empty one less by
-//! `decrement`. The least probability of a flow's bins is the flow's: only a flow that fills bins by itself has a high one
-//! in all of them. A flow at probability one does not respond: it may send `penalty_rate` packets a second. The key of
-//! the hash changes every `rehash` ms; for the last `db` ms before that the next key's bins learn about such flows.
+//! Principle: there are eight levels of sixteen bins. A flow belongs to one bin of every level, by four bits of its
+//! hash. When a packet arrives, the probability of each of its bins that holds `target` packets or more grows by
+//! `increment`, and that of each empty bin falls by `decrement`. The probability of a flow is the smallest one of its
+//! bins, so only a flow that fills bins by itself has a high probability in all of them. A flow at probability one is
+//! unresponsive: it may send `penalty_rate` packets per second. The key of the hash changes every `rehash` ms. During
+//! the last `db` ms before a change, the bins of the next key learn about unresponsive flows.
 //!
 //! Deviations:
-//! - Jiffies last 4 ms (HZ 250, as Debian has it), and the discipline is set up two of them before the start.
+//! - Jiffies last 4 ms (HZ 250, as in Debian), and the discipline is set up two jiffies before time zero.
 //! - `limit` is 1000 by default, the queue length of an Ethernet device.
-//! - `increment` and `decrement` are by default what `tc` sends, 0.0005 and 0.00005; without `tc` the kernel has 0.001 and
-//!   0.00017.
-//! - There are no filters and no child but a pfifo.
+//! - The defaults of `increment` and `decrement` are those of `tc`, 0.0005 and 0.00005; without `tc` the kernel has
+//!   0.001 and 0.00017.
+//! - There are no filters, and the only child is a pfifo.
 
 use super::jiffies::{HZ, JIFFY, jiffies};
 use super::param::{Param, Parameters, Unit, param};
@@ -39,9 +40,9 @@ pub struct Params {
     pub max: Option<u32>,
     /// Packets of a bin from which its probability grows; by default four fifths of `max`.
     pub target: Option<u32>,
-    /// By so much.
+    /// Increase of the probability of such a bin.
     pub increment: f64,
-    /// By so much the probability of an empty bin falls.
+    /// Decrease of the probability of an empty bin.
     pub decrement: f64,
     /// Packets a second that a flow at probability one may send.
     pub penalty_rate: u32,
@@ -250,7 +251,7 @@ impl<P: Packet + Copy + Default> Sfb<P> {
         }
     }
 
-    /// A packet arrives at its flow's bins, which learn from what they hold.
+    /// Counts an arrival in its flow's bins and updates their probabilities.
     #[inline]
     fn learn(&mut self, slot: usize, flow: u32) -> (u32, Seen) {
         let (increment, decrement, target) = (self.increment, self.decrement, self.params.target.unwrap_or(20));
@@ -271,7 +272,7 @@ impl<P: Packet + Copy + Default> Sfb<P> {
         (hash, seen)
     }
 
-    /// Whether a packet of a flow that does not respond is more than its kind may send.
+    /// Whether a packet exceeds the rate of unresponsive flows.
     fn rate_limit(&mut self, jiffy: u64) -> bool {
         let Params { penalty_rate, penalty_burst, .. } = self.params;
         if penalty_rate == 0 || penalty_burst == 0 {
@@ -289,8 +290,8 @@ impl<P: Packet + Copy + Default> Sfb<P> {
         false
     }
 
-    /// Whether the packet may stay, by the flow's probability: marked if it can be, or dropped; above a half it is dropped
-    /// the more often.
+    /// Whether the packet stays, by the flow's probability `p_min`. A packet that would be dropped is marked instead if
+    /// possible. Above a probability of one half, some packets are dropped without regard to ECN.
     #[inline]
     fn admit(&mut self, packet: &mut P, p_min: u32) -> bool {
         let r = u32::from(self.rng.next_u16());
@@ -307,7 +308,7 @@ impl<P: Packet + Copy + Default> Sfb<P> {
         false
     }
 
-    /// Where the packet is counted, or why it is dropped.
+    /// The bins in which the packet is counted, or the reason to drop it.
     #[inline]
     fn judge(&mut self, jiffy: u64, packet: &mut P) -> Result<[u32; 2], DropReason> {
         if self.queue.len() >= self.params.limit as usize {
@@ -370,7 +371,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Sfb<P> {
         Some(packet)
     }
 
-    /// `sfb_change`: a new queue takes the old one's place, whose packets are dropped, and the bins begin anew.
+    /// `sfb_change`: a new queue replaces the old one, whose packets are dropped, and the bins start again.
     fn change(&mut self, now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         while let Some(Hashed { packet, .. }) = self.queue.pop() {
             drops.dropped(packet, DropReason::Overlimit);

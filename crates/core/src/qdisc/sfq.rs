@@ -1,19 +1,19 @@
-//! sfq: stochastic fairness queueing, a queue for every hash of a flow, served in turn.
+//! sfq: stochastic fairness queueing, with a queue for each hash value, served in turn.
 //!
 //! Source: P. McKenney, "Stochastic fairness queueing", 1990; Linux 6.1 to 7.3 `net/sched/sch_sfq.c`; ns-2.35
 //! `queue/sfq.cc` (C. Villamizar, 1997).
-//! Principle: a hash with a secret key sorts flows into queues, which are served round robin. In Linux a queue may send
-//! `quantum` bytes in its turn, holds `depth` packets at most, and loses its last packet (`headdrop`: its first) when the
-//! queues together exceed `limit` and it is the longest; `perturb` changes the key from time to time, and what is queued
-//! is sorted anew. In ns-2 a queue sends one packet in its turn, and a packet that arrives is dropped if its queue holds
-//! half as many packets as places are left, or more than its fair share when few are left. With `redflowlimit` Linux's
-//! queues each have a RED, which drops or marks by the average of the bytes in it.
+//! Principle: a keyed hash maps flows to queues, which are served round robin. In Linux a queue may send `quantum`
+//! bytes per turn and holds at most `depth` packets. When all queues together exceed `limit`, the longest queue loses
+//! its last packet (with `headdrop` its first). `perturb` changes the key from time to time, and queued packets are
+//! sorted again. With `redflowlimit` each queue has a RED, which drops or marks by the average number of bytes in the
+//! queue. In ns-2 a queue sends one packet per turn. An arrival is dropped if its queue holds half as many packets as
+//! there are free places, or more than its fair share when there are few.
 //!
 //! Deviations:
-//! - Jiffies last 4 ms (HZ 250, as Debian has it): `perturb 10` comes every 10.24 s.
+//! - Jiffies last 4 ms (HZ 250, as in Debian), so `perturb 10` changes the key every 10.24 s.
 //! - ns-2 hashes the sum of two addresses; here the packet's flow hash decides, modulo `flows`.
-//! - An sfq that stands keeps its parameters: Linux's has no way to change them either.
-//! - ns-2 has no counters; ours are those of Linux.
+//! - The parameters of an existing sfq cannot be changed, as in Linux.
+//! - ns-2 has no counters; here they are those of Linux.
 
 mod red_inside;
 
@@ -374,7 +374,7 @@ impl<P: Packet + Copy> Sfq<P> {
         packet
     }
 
-    /// The queue of this hash value, a free one if it has none; none if no queue is free.
+    /// The queue of this hash value, or a free one if it has none; `None` if no queue is free.
     #[inline]
     fn slot_of(&mut self, hash: u32) -> Option<u32> {
         match self.ht[hash as usize] {
@@ -422,7 +422,8 @@ impl<P: Packet + Copy> Sfq<P> {
         }
     }
 
-    /// The limit is exceeded: the longest queue loses a packet; if all hold one, the queue whose turn it is.
+    /// Drops a packet because the limit is exceeded: from the longest queue or, if all hold one packet, from the queue
+    /// whose turn it is.
     #[cold]
     #[inline(never)]
     fn overflow(&mut self, drops: &mut impl Drops<P>) {
@@ -449,7 +450,7 @@ impl<P: Packet + Copy> Sfq<P> {
         }
     }
 
-    /// Sorts all that is queued by the new key.
+    /// Sorts all queued packets by the new key.
     #[cold]
     #[inline(never)]
     fn rehash(&mut self, drops: &mut impl Drops<P>) {
@@ -496,7 +497,7 @@ impl<P: Packet + Copy> Sfq<P> {
         red.arrival(x, packet, head, &mut self.rng).err()
     }
 
-    /// The reason of a drop for one queue's sake: the limit of all, if that is met too.
+    /// The reason of a drop by one queue's own limit; if the limit of all queues is met too, that one.
     fn refusal(&self) -> DropReason {
         if self.packets >= self.limit { DropReason::Overlimit } else { DropReason::FlowLimit }
     }

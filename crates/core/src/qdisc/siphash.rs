@@ -1,10 +1,10 @@
-//! Flow hashes with a secret key, as Linux's sfq and sfb make them.
+//! Flow hashes with a secret key, as in Linux's sfq and sfb.
 //!
 //! Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012 (SipHash-2-4); Linux
-//! `net/core/flow_dissector.c`, which hashes the 48 bytes that tell an IPv4 flow. Our packets carry one flow hash of 32
-//! bits instead of addresses and ports: it takes the place of the greater of the two addresses, and all else is what it
-//! is in a packet with no transport header. `replay --world kernel` sends such packets, so that with the same key both
-//! put a flow into the same place.
+//! `net/core/flow_dissector.c`, which hashes the 48 bytes that identify an IPv4 flow. Our packets carry a 32-bit flow
+//! hash instead of addresses and ports. It replaces the greater of the two addresses; all other fields are those of a
+//! packet without a transport header. `replay --world kernel` sends such packets, so with the same key both map a flow
+//! to the same queue.
 
 use crate::rng::Rng;
 

@@ -1,14 +1,14 @@
-//! tbf: a token bucket that holds packets back to a rate.
+//! tbf: a token bucket filter, which limits packets to a rate.
 //!
 //! Source: Linux 6.1 to 7.3 `net/sched/sch_tbf.c`, `tc-tbf(8)`.
-//! Principle: tokens flow into a bucket at `rate` until it holds enough for `burst` bytes. A packet leaves when there are
-//! tokens for it, and takes them along. With `peakrate` a second, small bucket of `mtu` bytes holds the bursts
-//! themselves to that rate. Waiting packets are in a bfifo of `limit` bytes, or in a `child`.
+//! Principle: tokens flow into a bucket at `rate` until it holds enough for `burst` bytes. A packet leaves when there
+//! are enough tokens for it, and consumes them. With `peakrate`, a second, small bucket of `mtu` bytes limits the rate
+//! within bursts. Packets wait in a bfifo of `limit` bytes, or in a `child`.
 //!
 //! Deviations:
-//! - `child` and the rest of the line are ours: with `tc` the child is a command of its own.
-//! - A packet that tbf has taken from its child and holds back itself does not count towards the child's own limits. (The
-//!   FIFOs, prio, red, choke and sfb are only looked at.)
+//! - `child` and the rest of the line are ours: `tc` creates a child with a separate command.
+//! - A packet that tbf has taken from its child and holds back itself does not count towards the child's own limits.
+//!   (From the FIFOs, prio, red, choke and sfb, tbf takes no packet in advance.)
 
 use super::fifo::BfifoParams;
 use super::param::{Nested, Param, Parameters, Shaper, Unit, param};
@@ -69,7 +69,7 @@ impl<C> Params<C> {
         BfifoParams { limit: self.bytes() }
     }
 
-    /// Bytes that may wait, as `tc` derives them from `latency`.
+    /// The limit in bytes that `tc` derives from `latency`.
     fn bytes(&self) -> u32 {
         let within = |rate: Rate, size: u32, latency: Span| {
             u128::from(bytes_per_second(rate)) * u128::from(latency.0 / 1000) / 1_000_000 + u128::from(size)
@@ -162,11 +162,11 @@ impl<C: Nested> Shaper for Params<C> {
 
 /// A discipline that tbf can have as its child.
 pub trait TbfChild<P: Packet>: Qdisc<P> {
-    /// The packet that the next dequeue gives, as far as the child knows it before it decides (`qdisc_peek_head`); `None`
-    /// of a child that has to be dequeued for that (`qdisc_peek_dequeued`).
+    /// The packet that the next dequeue returns, for disciplines that know it without a decision (`qdisc_peek_head`).
+    /// `None` for disciplines that must be dequeued to find out (`qdisc_peek_dequeued`).
     fn peek_head(&self) -> Option<Option<&P>>;
 
-    /// Another limit, if the child is a FIFO (`fifo_set_limit`).
+    /// Sets the limit of the child if it is a FIFO (`fifo_set_limit`).
     fn set_fifo_limit(&mut self, limit: u32);
 }
 
@@ -283,8 +283,8 @@ impl<P: Packet, Q: TbfChild<P>> Qdisc<P> for Tbf<P, Q> {
         self.held.take().or_else(|| self.child.dequeue(now, drops))
     }
 
-    /// `tbf_change`: both buckets are full again. The FIFO below gets the limit, in its own unit, and drops nothing; another
-    /// child gets nothing.
+    /// `tbf_change`: both buckets are full again. A FIFO below it gets the new limit, in its own unit, and drops
+    /// nothing; another child is not changed.
     fn change(
         &mut self,
         _now: Time,

@@ -1,8 +1,8 @@
-//! `tc` lines: reads what `tc` prints and what it accepts, prints only what it accepts.
+//! `tc` lines: reads lines that `tc` prints or accepts, and prints only lines that `tc` accepts.
 //!
-//! Every discipline has a `Params` struct and one table, [`Parameters::PARAMS`]; reading, printing, messages and the
-//! reference pages are derived from it. Words that are ours and not `tc`'s (`variant …`) are marked so in the table:
-//! [`Spec`]'s `Display` writes it and reads it back, [`Spec::tc_line`] never writes it.
+//! Every discipline has a `Params` struct and one table, [`Parameters::PARAMS`]. Reading, printing, messages and the
+//! reference pages are derived from it. The table marks words that are ours and not `tc`'s (`variant …`). The `Display`
+//! of [`Spec`] prints them, and parsing accepts them; [`Spec::tc_line`] never prints them.
 //!
 //! ```
 //! use sojourn_core::qdisc::tc::Spec;
@@ -56,7 +56,7 @@ macro_rules! disciplines {
         #[derive(Clone, PartialEq, Debug)]
         pub enum Spec {
             $($(#[$meta])* $variant($params),)+
-            /// One of Linux's that we don't have: only for a world where Linux's own decide.
+            /// A discipline that only Linux has, for worlds in which Linux decides.
             Linux(LinuxLine),
         }
 
@@ -162,7 +162,7 @@ macro_rules! disciplines {
 
 list!(disciplines);
 
-/// The line of a discipline that only Linux plays: its words are read by `tc`, not here.
+/// A line of a discipline that only Linux has: `tc` reads its words, not this crate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LinuxLine {
     name: &'static str,
@@ -173,7 +173,7 @@ pub struct LinuxLine {
 const PFIFO_FAST: &str =
     "pfifo_fast is read as prio, which has the same three bands and priomap: a FIFO of 1000 packets each";
 
-/// Disciplines of Linux that we don't have (yet), and that stand below nothing but a link.
+/// Disciplines of Linux that sojourn does not have, and that must be at the root of a device.
 pub const LINUX: &[&str] = &["hhf"];
 
 /// A discipline's parameters after a change: see [`Spec::changed`].
@@ -183,13 +183,13 @@ pub struct Change {
     pub spec: Spec,
     /// The words for `tc`, after `tc qdisc change dev DEV root` (with our plugin, if the discipline is ours).
     pub line: String,
-    /// About what was accepted but is easily misread, as of [`Spec::parse`].
+    /// Warnings about words that were accepted but are easily misread, as in [`Spec::parse`].
     pub warnings: Vec<String>,
 }
 
 impl Spec {
-    /// Reads a line, a whole `tc` command or what `tc qdisc show` prints ([`own_words`]); the second part are warnings
-    /// about what was accepted but is easily misread.
+    /// Reads a line for `tc`, a whole `tc` command, or the output of `tc qdisc show` ([`own_words`]). Also returns
+    /// warnings about words that are accepted but easily misread.
     pub fn parse(text: &str) -> Result<(Spec, Vec<String>), Error> {
         let OwnWords { line, mut warnings } = own_words(text)?;
         let mut words = Words::new(&line);
@@ -214,8 +214,8 @@ impl Spec {
         })
     }
 
-    /// A line whose discipline is one of [`LINUX`], taken as it is. [`Spec::parse`] doesn't read it: it is for callers
-    /// whose world may be Linux.
+    /// Returns a line unchanged if its discipline is one of [`LINUX`], which only the kernel has. [`Spec::parse`]
+    /// rejects such lines: use this function where the world may be Linux.
     pub fn of_linux(text: &str) -> Option<Spec> {
         let line = own_words(text).ok()?.line;
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -223,16 +223,16 @@ impl Spec {
         Some(Spec::Linux(LinuxLine { name, line: words.join(" ") }))
     }
 
-    /// This discipline as Linux of this version (7.3 is (7, 3)) has it: with the variant that decides as that does, unless
-    /// another than the oldest is asked for.
+    /// Returns this discipline with the variant that behaves like this Linux version (7.3 is (7, 3)). A variant other
+    /// than the oldest was chosen explicitly and is kept.
     pub fn as_in(&self, linux: Version) -> Spec {
         let line = self.to_string();
         let newer = as_in(&line, linux);
         if newer == line { self.clone() } else { newer.parse().expect("bug: a variant of its discipline") }
     }
 
-    /// Why a Linux of this version does not have this discipline, or not this variant of it, or not with these parameters.
-    /// `None` if it has. The child of a shaper is not considered.
+    /// The reason why Linux of this version lacks this discipline, its variant, or one of its parameters. `None` if it
+    /// has all of them. The child of a shaper is not considered.
     pub fn lacking_in(&self, linux: Version) -> Option<String> {
         match (self, in_linux(self.kind())) {
             (Spec::Linux(_), _) => None,
@@ -270,8 +270,8 @@ impl Spec {
         self.print(Form::Full)
     }
 
-    /// The line for the real `tc`, after `tc qdisc add dev DEV root`; `None` if `tc` has no such discipline. Our
-    /// own words (a variant) are left out: the kernel that reads the line is its own variant.
+    /// The line for the real `tc`, after `tc qdisc add dev DEV root`; `None` if `tc` has no such discipline. Words of
+    /// ours (a variant) are left out, because the kernel that reads the line has one variant.
     pub fn tc_line(&self) -> Option<String> {
         self.known_to_tc().then(|| self.print(Form::Tc))
     }

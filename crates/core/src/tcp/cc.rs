@@ -325,8 +325,9 @@ impl Control {
         self.set_window(1);
     }
 
-    /// Data is sent after `idle` time with nothing outstanding. The window halves for each RTO of that, down to the initial
-    /// window, and the threshold remembers three quarters of it (RFC 2861; Linux `tcp_cwnd_restart`).
+    /// Restarts after `idle` time without segments in flight. The window is halved for each RTO of idle time, down to
+    /// the initial window, and the slow start threshold is at least three quarters of the old window (RFC 2861; Linux
+    /// `tcp_cwnd_restart`).
     pub fn restart(&mut self, now: Time, idle: Span, rto: Span) {
         if self.is_fixed() || self.is_rate_based() {
             return;

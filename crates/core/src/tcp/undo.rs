@@ -54,8 +54,8 @@ impl UndoState {
         self.retrans_stamp = None;
     }
 
-    /// A DSACK reports `segments` duplicates to a sender that has retransmitted `sent` so far. Returns whether those can be the
-    /// duplicates; otherwise the network made them.
+    /// Handles a DSACK that reports `segments` duplicates, at a sender that has retransmitted `sent` segments so far.
+    /// Returns whether its retransmissions can explain all duplicates; otherwise the network duplicated packets.
     pub fn dsack_seen(&mut self, segments: u32, sent: u32) -> bool {
         self.dsack_segs += segments;
         self.dsack_segs <= sent

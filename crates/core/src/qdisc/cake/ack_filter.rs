@@ -1,7 +1,8 @@
-//! Which ACK says nothing that a newer one of its flow doesn't say.
+//! The ACK filter of cake: finds an ACK in the queue that a newer one of its flow makes redundant.
 //!
-//! Only a pure ACK goes, whose flags and options are harmless, and whose SACK blocks the newest one covers. One such is
-//! left before the newest, unless the filter is aggressive; and none goes whose ECN echo differs from what follows it.
+//! Only pure ACKs are dropped, whose flags and options carry nothing else and whose SACK blocks the newest ACK covers.
+//! Unless the filter is aggressive, one redundant ACK is kept in front of the newest one. An ACK whose ECN echo differs
+//! from that of its successor is never dropped.
 
 use core::cmp::Ordering;
 
@@ -12,7 +13,8 @@ fn after(one: u32, other: u32) -> bool {
     (one.wrapping_sub(other) as i32) > 0
 }
 
-/// Compares the blocks of the newest with those of an older one: they say less (or something else), the same, or more.
+/// Compares the information in the SACK blocks of the newest ACK with that in an older one: less (or other)
+/// information, the same, or more.
 fn blocks_compared(newest: &Segment, older: &Segment) -> Ordering {
     match (older.blocks().is_empty(), newest.blocks().is_empty()) {
         (true, true) => return Ordering::Equal,
@@ -33,7 +35,7 @@ fn blocks_compared(newest: &Segment, older: &Segment) -> Ordering {
     if bytes(newest) > bytes(older) { Ordering::Greater } else { Ordering::Equal }
 }
 
-/// Whether the newest says all that this older segment says.
+/// Whether the newest ACK carries all information of this older one.
 fn is_idle(older: &Segment, newest: &Segment) -> bool {
     let (tsval, tsecr) = newest.stamps.unwrap_or((0, 0));
     let stamps_fall = older.stamps.is_some_and(|(val, ecr)| after(val, tsval) || after(ecr, tsecr));
@@ -47,7 +49,7 @@ fn is_idle(older: &Segment, newest: &Segment) -> bool {
     }
 }
 
-/// The place from the head of the ACK to drop when `newest` comes to the tail of this queue of `packets` packets.
+/// The place, counted from the head, of the ACK to drop when `newest` is appended to this queue of `packets` packets.
 pub fn idle_ack(
     queue: impl Iterator<Item = Option<Segment>>,
     packets: u32,

@@ -1,8 +1,9 @@
-//! COBALT: CoDel and BLUE side by side, for each queue.
+//! COBALT: CoDel and BLUE together, for each queue.
 //!
-//! CoDel here has no first interval of its own: `count` 1 waits one as well. Below `target` it does not forget at once:
-//! `count` falls step by step, at the times at which it would have risen. BLUE acts where that is not enough: at every
-//! overflow, once in `target`, the probability to drop rises, and each time the queue is found empty it falls.
+//! Its CoDel has no separate first interval: the first drop, like all others, waits for `interval` / sqrt(`count`).
+//! Below `target`, `count` is not forgotten at once: it falls step by step, at the times at which it would have risen.
+//! BLUE acts where CoDel is not enough: its drop probability rises at an overflow, at most once per `target`, and falls
+//! when the queue is found empty.
 
 use super::params::Variant;
 use crate::packet::Packet;
@@ -10,9 +11,9 @@ use crate::qdisc::DropReason;
 use crate::rng::Rng;
 use crate::units::Time;
 
-/// Before all time: Linux's clock runs long when a queue is set up.
+/// A time before every other one. Linux's clock has been running for long when a queue is set up.
 const LONG_AGO: i64 = i64::MIN / 4;
-/// Reciprocal roots that are kept ready: of 0 to 15.
+/// Number of reciprocal roots that are precomputed, for counts from 0 to 15.
 const CACHE: usize = 16;
 
 /// Parameters of COBALT, one set for each tin. Times in ns.
@@ -30,7 +31,7 @@ pub struct Params {
     pub p_dec: u32,
     /// Reciprocal roots of small counts, in 2^-32.
     pub inv_sqrt: &'static [u32; CACHE],
-    /// BLUE draws also for a packet that CoDel drops.
+    /// Whether BLUE draws a random number also for a packet that CoDel drops.
     pub always_draws: bool,
 }
 
@@ -53,7 +54,7 @@ const fn newton_step(root: u32, count: u32) -> u32 {
     ((rest >> 2).wrapping_mul(root as u64) >> 31) as u32
 }
 
-/// From each root to the next in four steps; the first is as near to one as it goes.
+/// Computes each root from the previous one in four steps; the first is the largest value below one.
 const fn four_steps() -> [u32; CACHE] {
     let mut cache = [u32::MAX; CACHE];
     let mut root = u32::MAX;
@@ -70,9 +71,9 @@ const fn four_steps() -> [u32; CACHE] {
     cache
 }
 
-/// As Linux computes them when cake is first set up.
+/// The roots that Linux computes when cake is first set up.
 static FOUR_STEPS: [u32; CACHE] = four_steps();
-/// As newer Linux has them in its text: to the last place but one.
+/// The constants of newer Linux, exact up to the last digit but one.
 #[rustfmt::skip]
 static EXACT: [u32; CACHE] = [
     u32::MAX, u32::MAX, 3_037_000_500, 2_479_700_525, 2_147_483_647, 1_920_767_767, 1_753_413_056, 1_623_345_051,
@@ -84,7 +85,7 @@ static EXACT: [u32; CACHE] = [
 pub struct Vars {
     drop_next: i64,
     blue_timer: i64,
-    /// How far the control law is.
+    /// The `count` of the control law.
     pub count: u32,
     rec_inv_sqrt: u32,
     /// BLUE's probability, in 2^-32.
@@ -108,7 +109,7 @@ impl Default for Vars {
     }
 }
 
-/// A time as one that may lie before zero.
+/// Converts a time to a signed number, for times before zero.
 fn signed(time: Time) -> i64 {
     time.0 as i64
 }
@@ -131,7 +132,8 @@ impl Vars {
         now - self.blue_timer > params.target as i64
     }
 
-    /// A packet was dropped because the memory was used up. Whether BLUE began to act.
+    /// Raises BLUE's probability after a packet was dropped because the memory was used up. Returns whether BLUE became
+    /// active.
     #[cold]
     pub fn queue_full(&mut self, now: Time, params: &Params) -> bool {
         let now = signed(now);
@@ -147,7 +149,7 @@ impl Vars {
         up
     }
 
-    /// The queue's turn came and it was empty. Whether BLUE ceased to act.
+    /// Lowers BLUE's probability after the queue was found empty in its turn. Returns whether BLUE became inactive.
     pub fn queue_empty(&mut self, now: Time, params: &Params) -> bool {
         let now = signed(now);
         let mut down = false;
@@ -165,14 +167,14 @@ impl Vars {
         down
     }
 
-    /// Whether the state has yet to come to rest.
+    /// Whether BLUE or CoDel is active.
     #[inline]
     pub fn is_active(&self, now: Time) -> bool {
         self.p_drop > 0 || self.count > 0 || signed(now) < self.drop_next
     }
 
-    /// Whether this packet, just taken from the queue, is to be dropped, and why; it may be marked instead. `bulk_flows`
-    /// is 0 unless what is dropped counts as sent.
+    /// Decides about a packet that was just dequeued: returns the reason to drop it, or `None`. It may be marked
+    /// instead of dropped. `bulk_flows` is 0 unless dropped packets count as sent.
     #[inline]
     pub fn should_drop(
         &mut self,

@@ -1,7 +1,8 @@
-//! Which queue a flow has: sets of eight, so that two flows share one only if eight others have the rest of the set.
+//! The queue of a flow. Queues are grouped in sets of eight, so a flow shares a queue only if all eight queues of its
+//! set are in use.
 //!
-//! A queue keeps its flow's hash for as long as it is in the round. So do the entries of hosts, which count their flows
-//! with a backlog.
+//! A queue keeps its flow's hash as long as it is in the round. The entries of hosts work likewise; they count the
+//! backlogged flows of a host.
 
 use super::params::FlowMode;
 use super::tins::{QUEUES, Set, Tin};
@@ -53,7 +54,7 @@ fn ways(hash: u32) -> impl Iterator<Item = usize> {
 }
 
 impl Tin {
-    /// The queue of this flow, from now on reserved for it.
+    /// Returns the queue of this flow and reserves it for the flow.
     #[inline]
     pub fn queue_of(&mut self, key: &Key, mode: FlowMode, salt: &Salt) -> usize {
         let hash = match mode {
@@ -99,7 +100,8 @@ impl Tin {
         queue
     }
 
-    /// The place of the host with this hash: its own, or one whose host has no flow with a backlog, else the first.
+    /// The place of the host with this hash: its own, otherwise one whose host has no backlogged flow, otherwise the
+    /// first.
     fn host_of(&mut self, side: Side, hash: u32) -> u16 {
         let place = ways(hash)
             .find(|&way| *self.hosts[way].tag(side) == hash)
@@ -109,7 +111,7 @@ impl Tin {
         place as u16
     }
 
-    /// A queue's hosts have one flow more with a backlog.
+    /// Counts one more backlogged flow for the hosts of a queue.
     #[inline]
     pub fn enter_bulk(&mut self, queue: usize, mode: FlowMode) {
         self.count_bulk(queue, mode, |bulk| {
@@ -119,7 +121,7 @@ impl Tin {
         });
     }
 
-    /// A queue's hosts have one flow less with a backlog.
+    /// Counts one backlogged flow less for the hosts of a queue.
     #[inline]
     pub fn leave_bulk(&mut self, queue: usize, mode: FlowMode) {
         self.count_bulk(queue, mode, |bulk| *bulk = bulk.saturating_sub(1));

@@ -1,12 +1,12 @@
-//! Which queue has most bytes: a heap over the queues of all eight tins that Linux has, used or not.
+//! The queue with the most bytes: a heap over the queues of all eight tins that Linux has, used or not.
 //!
-//! It is only kept after an overflow, and for as many packets after it as Linux keeps it. Among queues with equally many
-//! bytes the one is first that Linux's heap puts first: its order depends on all that went before.
+//! The heap is maintained only after an overflow, and for as many packets as in Linux. Among queues of equal length,
+//! the first is the one that Linux's heap has first, which depends on all earlier operations.
 
 use super::tins::{QUEUES, TINS, Tin};
 use alloc::vec::Vec;
 
-/// Dequeues after an overflow for which the heap is kept.
+/// Number of dequeues after an overflow during which the heap is kept in order.
 const KEPT: u16 = u16::MAX;
 /// Bits of a queue's number in its tin.
 const BITS: u32 = QUEUES.trailing_zeros();
@@ -18,7 +18,7 @@ pub struct Heap {
     entries: Vec<u16>,
     /// Where each queue is in `entries`.
     places: Vec<u16>,
-    /// Dequeues for which it will be kept.
+    /// Number of further dequeues during which it is kept in order.
     timeout: u16,
 }
 
@@ -49,12 +49,12 @@ impl Heap {
         split(self.entries[0])
     }
 
-    /// The order is not what it should be.
+    /// Marks the heap as out of order. It is rebuilt at the next overflow.
     pub fn forget(&mut self) {
         self.timeout = 0;
     }
 
-    /// The queue at the top has fewer bytes now.
+    /// Restores the order after the queue at the top has lost bytes.
     pub fn top_shrank(&mut self, tins: &[Tin]) {
         self.sink(tins, 0);
     }
@@ -65,17 +65,17 @@ impl Heap {
         self.timeout != 0
     }
 
-    /// This queue has fewer bytes now.
+    /// Restores the order after this queue has lost bytes.
     pub fn shrank(&mut self, tins: &[Tin], tin: usize, queue: usize) {
         self.sink(tins, usize::from(self.places[tin << BITS | queue]));
     }
 
-    /// This queue has more bytes now.
+    /// Restores the order after this queue has gained bytes.
     pub fn grew(&mut self, tins: &[Tin], tin: usize, queue: usize) {
         self.rise(tins, usize::from(self.places[tin << BITS | queue]));
     }
 
-    /// A packet leaves.
+    /// Counts a dequeue.
     #[inline]
     pub fn age(&mut self) {
         self.timeout = self.timeout.saturating_sub(1);
@@ -88,8 +88,9 @@ impl Heap {
         }
     }
 
-    /// As in Linux: after a step it goes on to compare with what rose, not with what sinks, and so stops too early. The
-    /// order is none that a heap should have, and which queue is at the top depends on it.
+    /// Moves an element down, as in Linux: after a step it compares with the element that moved up instead of the one
+    /// that moves down, and so stops too early. The result is not a valid heap order, and it decides which queue is at
+    /// the top.
     fn sink(&mut self, tins: &[Tin], mut place: usize) {
         let mut most = bytes(tins, self.entries[place]);
         loop {

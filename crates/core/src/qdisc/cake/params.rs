@@ -33,7 +33,8 @@ choice! {
 }
 
 choice! {
-    /// The packets that cake isolates from each other and treats alike. Its number has Linux's bits: 1 source, 2 destination, 4 flows.
+    /// The flow mode: which packets share a queue, and how hosts share the link. Its number has Linux's bits: 1 source,
+    /// 2 destination, 4 flows.
     FlowMode {
         /// Nothing: one queue.
         Flowblind = "flowblind",
@@ -86,21 +87,21 @@ choice! {
     LinkLayer {
         /// None.
         Noatm = "noatm",
-        /// 48 of 53 bytes are the packet's.
+        /// ATM: 48 of 53 bytes are the packet's.
         Atm = "atm",
-        /// 64 of 65 bytes are the packet's.
+        /// PTM: 64 of 65 bytes are the packet's.
         Ptm = "ptm",
     }
 }
 
 choice! {
-    /// Whether ACKs that say nothing new are dropped.
+    /// Whether redundant ACKs are dropped.
     AckFilter {
         /// None.
         Off = "no-ack-filter",
-        /// All but one before the newest.
+        /// All redundant ACKs except one.
         On = "ack-filter",
-        /// All before the newest.
+        /// All redundant ACKs.
         Aggressive = "ack-filter-aggressive",
     }
 }
@@ -108,15 +109,15 @@ choice! {
 /// Parameters of cake.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Params {
-    /// Bits a second to which all packets are held back; none: the link does that.
+    /// Rate of the shaper in bits per second; without it the link limits the rate.
     pub bandwidth: Option<Rate>,
-    /// The round trip that COBALT's `interval` reckons with; its `target` is a twentieth.
+    /// The round trip time from which COBALT's `interval` follows; its `target` is a twentieth of it.
     pub rtt: Span,
     /// How packets are sorted into tins.
     pub tins: TinMode,
     /// The packets that are isolated from each other.
     pub flow_mode: FlowMode,
-    /// Hosts are those behind an address translation.
+    /// Whether hosts are identified behind an address translation.
     pub nat: bool,
     /// Packets leave with DSCP 0.
     pub wash: bool,
@@ -126,15 +127,16 @@ pub struct Params {
     pub ack_filter: AckFilter,
     /// Bytes of memory; 0: four round trips, at least 4 MB.
     pub memlimit: u32,
-    /// A packet's length counts as it is, link header included.
+    /// Whether a packet's length is used unchanged, with the link header.
     pub raw: bool,
     /// Cells.
     pub atm: LinkLayer,
-    /// Bytes that a packet takes up beyond its IP length (with `raw`, beyond its length); none: 0 beyond its length.
+    /// Bytes that a packet takes on the link beyond its IP length (with `raw`, beyond its length). `None`: 0 beyond its
+    /// length.
     pub overhead: Option<i32>,
     /// Bytes that a packet takes up at least.
     pub mpu: u32,
-    /// Dropped packets have used the link as well: the bottleneck is before us.
+    /// Whether dropped packets count as sent, because the bottleneck is before this shaper.
     pub ingress: bool,
     /// Which implementation to follow.
     pub variant: Variant,

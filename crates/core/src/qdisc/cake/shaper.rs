@@ -4,7 +4,7 @@ use super::params::{LinkLayer, Params};
 use crate::qdisc::psched::bytes_per_second;
 use crate::units::{Rate, Time};
 
-/// A rate as the time that a byte takes, with as many places as fit. Nothing takes time without one.
+/// A rate, stored as the time that a byte takes, with as many binary digits as fit. Without a rate, nothing takes time.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct ByteTime {
     ns: u64,
@@ -13,7 +13,7 @@ pub struct ByteTime {
 
 /// Places behind the point, at first.
 const PLACES: u32 = 34;
-/// In bytes a second: however low the rate, something leaves at last.
+/// The smallest rate, in bytes per second, so that every packet leaves at some time.
 const MIN_RATE: u64 = 64;
 
 impl ByteTime {
@@ -46,7 +46,7 @@ impl ByteTime {
 /// The bytes that a packet takes up on the link beyond its length, and the lengths seen.
 #[derive(Clone, Debug)]
 pub struct Lengths {
-    /// Bytes that the length does not count: the link's header, if an overhead is given in its place.
+    /// Bytes that are subtracted from the length: the link's header, if an overhead replaces it.
     header: u32,
     overhead: i32,
     mpu: i32,
@@ -70,7 +70,7 @@ impl Lengths {
         }
     }
 
-    /// Takes over the framing of `other`. The lengths seen so far are kept unless the framing differs.
+    /// Sets the framing of `other`. The lengths seen so far are kept unless the framing differs.
     pub fn change(&mut self, other: Lengths) {
         let counts = |one: &Lengths| (one.header, one.overhead, one.mpu, one.atm);
         if counts(self) != counts(&other) {
@@ -117,7 +117,8 @@ pub struct Shaper {
     pub rate: ByteTime,
     /// When the next packet may leave.
     time_next: u64,
-    /// When it may leave although dropped packets count as sent: at two thirds of the rate.
+    /// Time at which the next packet may leave in spite of dropped packets that count as sent: at two thirds of the
+    /// rate.
     failsafe: u64,
 }
 
@@ -139,7 +140,7 @@ impl Shaper {
         (next > now.0).then_some(Time(next))
     }
 
-    /// The first packet comes after a pause: what was not used is lost.
+    /// Restarts the clocks for the first packet after a pause. Unused capacity is lost.
     #[inline]
     pub fn wake(&mut self, now: Time) {
         if self.time_next < now.0 {
@@ -147,8 +148,8 @@ impl Shaper {
         }
     }
 
-    /// Bytes are sent, or count as sent although they were dropped; `tin_next` is when the tin's share lets its
-    /// next one leave, and `tin` the time that a byte takes there.
+    /// Advances the clocks after `bytes` were sent, or dropped but counted as sent. `tin_next` is the time at which the
+    /// tin's share allows its next byte, and `tin` the time that a byte takes in this tin.
     #[inline]
     pub fn advance(&mut self, tin: &ByteTime, tin_next: &mut u64, bytes: u32, now: Time, dropped: bool) {
         if self.rate.is_free() {

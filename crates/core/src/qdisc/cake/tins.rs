@@ -23,13 +23,14 @@ pub enum Set {
     /// Nowhere.
     #[default]
     None,
-    /// Among those that just began.
+    /// In the list of queues that have just become active.
     Sparse,
-    /// It began, was empty before its turn, and waits among the bulk for its deficit; counts as sparse.
+    /// It became active and was empty before its turn. It waits in the list of bulk queues until its deficit is used,
+    /// but counts as sparse.
     SparseWait,
-    /// Among those with a backlog.
+    /// In the list of queues with a backlog.
     Bulk,
-    /// Empty, until its COBALT has come to rest.
+    /// Empty, until its COBALT state is inactive.
     Decaying,
 }
 
@@ -167,7 +168,7 @@ pub struct Tin {
     /// Bytes of a queue's turn, if its host has no other.
     pub flow_quantum: u32,
     pub cobalt: cobalt::Params,
-    /// Up to this rate the tin goes before lower ones.
+    /// Up to this rate the tin has priority over lower ones.
     pub rate: u64,
     pub byte_time: ByteTime,
     pub time_next: u64,
@@ -210,7 +211,8 @@ impl Tin {
         }
     }
 
-    /// Takes on another tin's rate and what follows from it (Linux's `cake_set_rate`); queues and their state stay.
+    /// Sets another tin's rate and the values derived from it (Linux's `cake_set_rate`). The queues and their state do
+    /// not change.
     pub fn take_rate(&mut self, other: &Tin) {
         (self.flow_quantum, self.cobalt) = (other.flow_quantum, other.cobalt);
         (self.rate, self.byte_time, self.quantum) = (other.rate, other.byte_time, other.quantum);
@@ -237,7 +239,7 @@ impl Tin {
         self.rings.append(list, queue);
     }
 
-    /// A packet has come into this queue: where does the queue stand?
+    /// Moves a queue to its list after a packet was added to it.
     #[inline]
     pub fn enter_round(&mut self, queue: usize, params: &Params, rng: &mut Rng) {
         let was = self.flows[queue].set;
@@ -260,7 +262,7 @@ impl Tin {
         }
     }
 
-    /// This queue has used up its turn, and waits for the next.
+    /// Moves a queue that has used up its turn to the end of its list.
     #[inline]
     pub fn next_turn(&mut self, queue: usize, params: &Params, rng: &mut Rng) {
         let flow = &mut self.flows[queue];
@@ -278,7 +280,7 @@ impl Tin {
         self.list(List::Old, queue);
     }
 
-    /// This queue's turn came and it was empty: it leaves the round, at once or when its COBALT has come to rest.
+    /// Handles an empty queue in its turn: it leaves the round, at once or when its COBALT state is inactive.
     pub fn rest(&mut self, queue: usize, mode: FlowMode, now: Time) {
         let flow = &mut self.flows[queue];
         let calm = flow.cobalt.queue_empty(now, &self.cobalt);
@@ -301,7 +303,7 @@ impl Tin {
         }
     }
 
-    /// The bytes that a queue may send in its turn: a share of what its host may, whose last place is a matter of luck.
+    /// The bytes that a queue may send in its turn: its share of its host's quantum, rounded at random.
     #[inline]
     fn turn(&self, queue: usize, params: &Params, rng: &mut Rng) -> i32 {
         let flow = &self.flows[queue];

@@ -4,24 +4,24 @@ use core::fmt::Debug;
 
 /// A variant of CoDel: the clock, its comparisons, the square root, and how dropping begins again.
 pub trait Law: Copy + Debug + 'static {
-    /// Moments and spans on the law's clock; the default is 0, which means "not set".
+    /// A time or a duration on the law's clock. The default is 0, which means "not set".
     type Tick: Copy + Default + Eq + Debug;
     /// The representation of 1/sqrt(`count`).
     type Root: Copy + Default + Debug;
-    /// The most drops in one dequeue after which CoDel still holds to its schedule.
+    /// The number of drops in one dequeue after which CoDel gives up its schedule and continues from the present.
     const MOST_DROPS: u32;
-    /// `drop_next` of a queue that has never dropped. Linux sets 0 on a clock that runs since the start of the machine;
-    /// here it has run for 70.4 s at time zero. It matters in fq_codel, whose overflows raise `count`: shortly
-    /// after the start that would be taken for dropping that ended just now.
+    /// `drop_next` of a queue that has never dropped. Linux sets 0, on a clock that started at boot; here the machine
+    /// has been running for 70.4 s at time zero. This matters in fq_codel, where overflows raise `count`: in the first
+    /// seconds after boot, such a queue would look as if it had just stopped dropping.
     const LONG_AGO: Self::Tick;
-    /// Whether a drop counts only once the next packet is found above target too.
+    /// Whether a drop is counted only when the next packet is found above target too.
     const COUNTS_LATE: bool = false;
     /// True for Linux's laws: a packet bypasses an empty discipline (`TCQ_F_CAN_BYPASS`).
     const CAN_BYPASS: bool = false;
 
-    /// Nanoseconds on the law's clock.
+    /// Converts nanoseconds to the law's clock.
     fn tick(ns: u64) -> Self::Tick;
-    /// Ticks in microseconds, for statistics; negative if they are.
+    /// Converts a duration, which may be negative, to microseconds for statistics.
     fn micros(span: Self::Tick) -> i64;
     /// `now` - `then`.
     fn since(now: Self::Tick, then: Self::Tick) -> Self::Tick;
@@ -29,9 +29,9 @@ pub trait Law: Copy + Debug + 'static {
     fn plus(moment: Self::Tick, span: Self::Tick) -> Self::Tick;
     /// Whether `a` is later (longer) than `b`.
     fn after(a: Self::Tick, b: Self::Tick) -> bool;
-    /// Whether the delay has been above target up to `first_above_time`, for long enough to drop.
+    /// Whether the delay has been above target long enough to drop: `now` has reached `first_above_time`.
     fn above_for_long(now: Self::Tick, first_above_time: Self::Tick) -> bool;
-    /// Whether dropping began again soon enough after `drop_next` to resume its pace.
+    /// Whether dropping starts again soon enough after `drop_next` to resume at its earlier rate.
     fn resumes(now: Self::Tick, drop_next: Self::Tick, interval: Self::Tick) -> bool;
     /// The root for `count` = 1.
     fn first_root() -> Self::Root;
@@ -40,20 +40,20 @@ pub trait Law: Copy + Debug + 'static {
     /// `moment` + `interval` / sqrt(`count`).
     fn control_law(moment: Self::Tick, interval: Self::Tick, root: Self::Root) -> Self::Tick;
 
-    /// The bytes that are never a bad backlog, of the link's MTU and the largest packet seen.
+    /// The backlog in bytes that is never bad, from the link's MTU and the largest packet seen.
     #[inline(always)]
     fn maxpacket(mtu: u64, _seen: u32) -> u64 {
         mtu
     }
-    /// When a delay that went above target just now will have been there for too long.
+    /// The time until which a delay that has just risen above target may last before the first drop.
     #[inline(always)]
     fn first_above_time(now: Self::Tick, interval: Self::Tick, _vars: &super::Vars<Self>) -> Self::Tick {
         Self::plus(now, interval)
     }
-    /// The pace at which dropping resumes soon after it ended, if not at the slowest.
+    /// The `count` at which dropping resumes soon after it ended; `None` if it starts again from 1.
     #[inline]
     fn resumed(count: u32, lastcount: u32) -> Option<u32> {
-        // RFC 8289 §5.5: the drops of the last time are a good start.
+        // RFC 8289 §5.5: start from the number of drops of the last dropping state.
         let delta = count.wrapping_sub(lastcount);
         (delta > 1).then_some(delta)
     }
@@ -215,7 +215,7 @@ impl Law for Linux7 {
     }
 }
 
-/// The module of ns-2, by CoDel's authors; without `CODEL` as their `sfqcodel` has it, an earlier state.
+/// The module for ns-2 by the authors of CoDel. Without `CODEL` it is the earlier version in their `sfqcodel`.
 #[derive(Clone, Copy, Debug)]
 pub struct Ns2<const CODEL: bool>;
 
@@ -267,7 +267,7 @@ impl<const CODEL: bool> Law for Ns2<CODEL> {
     }
     #[inline]
     fn first_above_time(now: u64, interval: u64, vars: &super::Vars<Self>) -> u64 {
-        // Soon after the last time a delay is too long sooner, too.
+        // Soon after the last dropping state, a shorter time above target is enough.
         if CODEL && vars.count > 1 && Self::resumes(now, vars.drop_next, interval) {
             Self::control_law(now, interval, vars.rec_inv_sqrt)
         } else {
@@ -277,7 +277,7 @@ impl<const CODEL: bool> Law for Ns2<CODEL> {
     fn resumed(count: u32, _lastcount: u32) -> Option<u32> {
         match count {
             0..=2 => None,
-            129.. if CODEL => Some((0.9844 * f64::from(count)) as u32), // a high pace decays faster
+            129.. if CODEL => Some((0.9844 * f64::from(count)) as u32), // a high drop rate decays faster
             _ => Some(count - 2),
         }
     }

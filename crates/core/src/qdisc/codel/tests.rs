@@ -367,8 +367,8 @@ fn rfc8289_10_the_first_spacing_is_the_interval() {
     }
 }
 
-/// An unresponsive source at `load` packets per packet time of the link, for `seconds`; the link sends one packet a ms,
-/// and one in four ms from `slow_from` on. Gives the sojourn times in ms of what left.
+/// Runs an unresponsive source at `load` times the link's packet rate for `seconds`. The link sends one packet per ms,
+/// and one per 4 ms from `slow_from` on. Returns the sojourn times of the departures in ms.
 fn overload(line: &str, load: f64, seconds: u64, slow_from: u64) -> (Bench, Vec<f64>) {
     let mut bench = Bench::new(line);
     let (mut delays, mut due, mut next_departure) = (Vec::new(), 0.0, 0);

@@ -15,7 +15,7 @@ const ALPHA_BETA_GRANULARITY: u32 = 6;
 /// The default gains, in parts of 256 Hz.
 const ALPHA: u32 = 41;
 const BETA: u32 = 819;
-/// How late a timer goes off.
+/// How late a timer expires.
 const LATE: Span = Span(1);
 
 /// The controller.
@@ -32,7 +32,7 @@ pub struct Linux {
     step_thresh: StepThresh,
     /// Packets in the L queue from which on the step marks arrivals.
     pub min_qlen_step: usize,
-    /// Nothing is done to a packet with fewer bytes in the queues: 2 MTU.
+    /// No packet is dropped or marked with fewer bytes in the queues: 2 MTU.
     few: u64,
     /// When the next update is made.
     next: Time,
@@ -70,7 +70,7 @@ impl Linux {
         linux
     }
 
-    /// Takes on what is given. Another `tupdate` counts from the next update on.
+    /// Sets the given parameters. A new `tupdate` applies from the next update on.
     pub fn change(&mut self, params: &Params) {
         let of_tc = |hertz: f64| (hertz as f32 * ALPHA_BETA_SCALE as f32) as u32;
         let gains = Gains::of_rtts(params);
@@ -131,7 +131,7 @@ impl Linux {
         if self.drop_overload { prob } else { prob.min(MAX_PROB / u32::from(self.coupling_factor)) }
     }
 
-    /// The probabilities' verdict with `backlog` bytes in the queues, this packet's own not counted.
+    /// Decides by the probabilities, with `backlog` bytes in the queues without this packet.
     #[inline]
     pub fn judge(&self, low: bool, ecn: Ecn, backlog: u64, rng: &mut Rng) -> Fate {
         if backlog < self.few {

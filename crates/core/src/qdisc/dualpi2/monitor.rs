@@ -1,5 +1,5 @@
-//! The counters that RFC 9332 recommends for each queue (§2.5.2.2) and for overload (§2.5.2.3). They only grow, so that two
-//! readings give the values of the time between.
+//! The counters that RFC 9332 recommends for each queue (§2.5.2.2) and for overload (§2.5.2.3). They only grow, so the
+//! difference of two readings is the value for the time between.
 
 use crate::packet::Ecn;
 use crate::qdisc::{Count, Stats};
@@ -68,7 +68,7 @@ const BINS: [[&str; EDGES_US.len() + 1]; 2] = [
         "delay-longer-l",
     ],
 ];
-/// Overload that comes again so soon is the same, so that reports don't storm (§2.5.2.3).
+/// Overload that returns within this time is the same overload, so that reports are not repeated (§2.5.2.3).
 const HYSTERESIS: Span = Span::from_secs(1);
 
 /// Counters of one queue. `pkts-in` were presented to the AQM; the other arrivals met a full buffer.

@@ -14,7 +14,7 @@ choice! {
     }
 }
 
-/// From where on the L queue's packets are marked.
+/// The threshold from which packets of the L queue are marked.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum StepThresh {
     /// Packets that waited longer.
@@ -62,7 +62,7 @@ pub struct Params {
     pub classic_protection: Option<u32>,
     /// The greatest RTT to be expected: sets target, tupdate, alpha and beta in Linux; tupdate, alpha and beta by RFC 9332.
     pub max_rtt: Option<Span>,
-    /// The typical RTT: as `max_rtt`, six times as long.
+    /// The typical RTT: like a `max_rtt` of six times this value.
     pub typical_rtt: Option<Span>,
     /// The delay that the controller aims at.
     pub target: Span,
@@ -121,7 +121,7 @@ impl Parameters for Params {
     const NAME: &'static str = "dualpi2";
     const DOC: &'static str = "a queue for L4S and a classic one, coupled (RFC 9332)";
 
-    /// Linux keeps what it reckoned from the limit and the RTTs, and not these.
+    /// Linux stores the values that it computed from the limit and the RTTs, not these parameters.
     fn before_change(&self) -> Self {
         let target = Gains::of_rtts(self).map_or(self.target, |gains| gains.target);
         let reckoned = Params { limit: None, memlimit: None, classic_protection: None, ..self.clone() };

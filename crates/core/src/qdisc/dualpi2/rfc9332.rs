@@ -31,11 +31,11 @@ pub struct Rfc9332 {
     l_count: f64,
     /// The probability that `recur()` has accumulated for the C queue.
     c_count: f64,
-    /// For the operator.
+    /// Counters for operators.
     pub monitor: Box<Monitor>,
 }
 
-/// Tells with this likelihood that it is time, evenly spread. RFC 9332 A.1, figure 4.
+/// Returns true with this likelihood, at evenly spread calls. RFC 9332 A.1, figure 4.
 fn recur(count: &mut f64, likelihood: f64) -> bool {
     *count += likelihood;
     let due = *count > 1.0;

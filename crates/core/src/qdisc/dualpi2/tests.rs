@@ -27,8 +27,8 @@ fn set(bench: &mut Dual, p: f64) {
     }
 }
 
-/// Puts and takes `count` packets with this ECN field that never wait, four of the other queue standing there, at this
-/// base probability; how many were marked and how many dropped.
+/// Enqueues and dequeues `count` packets with this ECN field, which never wait, at this base probability. Four packets
+/// of the other queue are waiting. Returns how many packets were marked, and how many dropped.
 fn signals(params: &Params, p: f64, ecn: Ecn, count: u32) -> (u32, u32) {
     let mut bench = dualpi2(params);
     set(&mut bench, p);

@@ -1,11 +1,13 @@
-//! ns-2's `sfqcodel` (K. Nichols, 2011-2013): fq_codel's forerunner in the simulator of the CoDel papers.
+//! ns-2's `sfqcodel` (K. Nichols, 2011-2013): the predecessor of fq_codel in the simulator of the CoDel papers.
 //!
-//! Principle: a hash sorts flows into bins, which form one circle. Each sends one packet in its turn, or, with a
-//! `quantum`, as many bytes; a bin that begins enters the circle before those that went on, behind others that begin.
-//! Each bin is under CoDel. A packet that meets a full buffer takes the place of the last packet of the bin with most.
+//! Principle: a hash sorts flows into bins, which form one circle. Each bin sends one packet per turn, or with a
+//! `quantum` that number of bytes. A bin that becomes active enters the circle before the bins that were active
+//! already, and behind others that have just become active. Each bin is under CoDel. If a packet arrives at a full
+//! buffer, the bin with the most packets loses its last one.
 //!
-//! Deviations: a packet's flow hash decides its bin, modulo `flows`; ns-2 has no counters, ours are fq_codel's; ECN and
-//! `ce_threshold` as in CoDel's other variants. A lone bin that goes on keeps its turn when another one begins, as there.
+//! Deviations: the flow hash of a packet decides its bin, modulo `flows`. ns-2 has no counters; here they are those of
+//! fq_codel. ECN and `ce_threshold` work as in the other variants of CoDel. As in ns-2, a bin that is active alone
+//! keeps its turn when another one becomes active.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -25,9 +27,9 @@ struct Bin<P> {
     vars: Vars<Ns2<false>>,
     /// Bytes that it may still send.
     deficit: i32,
-    /// It has not sent since it entered the circle.
+    /// Whether it has not sent since it entered the circle.
     new: bool,
-    /// It is in the circle.
+    /// Whether it is in the circle.
     scheduled: bool,
 }
 
@@ -100,8 +102,8 @@ impl<P: Packet + Copy + Default> FqCodelNs2<P> {
         }
     }
 
-    /// Makes room: the last packet of the bin with most packets goes. Among equals it is the one with the highest number,
-    /// but rather another one than the last time.
+    /// Drops the last packet of the bin with the most packets. Among equal bins it is the one with the highest number,
+    /// except the bin that lost a packet last.
     #[cold]
     #[inline(never)]
     fn overflow(&mut self, drops: &mut impl Drops<P>) {
@@ -121,7 +123,7 @@ impl<P: Packet + Copy + Default> FqCodelNs2<P> {
         }
     }
 
-    /// A bin begins.
+    /// Adds a bin that becomes active to the circle.
     fn enter(&mut self, number: u32) {
         let bin = &mut self.bins[number as usize];
         (bin.new, bin.scheduled, bin.deficit) = (true, true, self.quantum as i32);

@@ -56,8 +56,8 @@ struct Reading<'w, T: Parameters> {
     last: Option<(&'static Param<T>, &'w str)>,
 }
 
-/// Reads a line's words onto parameters, `whole` if what must be given is to be among them; also gives the names of
-/// those that are.
+/// Sets parameters from the words of a line. With `whole`, required parameters must be among them. Also returns the
+/// names of the parameters that were set.
 fn read_onto<T: Parameters>(
     params: T,
     whole: bool,

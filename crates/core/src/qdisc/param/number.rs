@@ -1,8 +1,8 @@
-//! `tc`'s numbers: decimals with a unit, and how sizes are written so that `tc` accepts them.
+//! `tc`'s numbers: decimals with a unit, and sizes written in a form that `tc` accepts.
 //!
-//! The parameters of disciplines are read as `tc` reads them ([`truncated`]): the decimal as a double, times the unit,
-//! towards zero. So `1.001ms` is 1000 µs here too, as the product is just below 1001. The words of netem, which this
-//! module reads as well, must be exact ([`scaled`]).
+//! The parameters of disciplines are read as `tc` reads them ([`truncated`]): the decimal number as a double, times the
+//! unit, truncated. So `1.001ms` is 1000 µs here too, because the product is just below 1001. The words of netem, which
+//! this module reads as well, must be exact ([`scaled`]).
 
 use alloc::format;
 use alloc::string::{String, ToString};

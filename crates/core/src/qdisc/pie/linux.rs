@@ -135,7 +135,8 @@ impl Vars {
         drop
     }
 
-    /// A packet of `bytes` that came at `enqueue_time` leaves `backlog` bytes behind (`pie_process_dequeue`).
+    /// Handles a departure that leaves `backlog` bytes behind, of a packet of `bytes` that arrived at `enqueue_time`
+    /// (`pie_process_dequeue`).
     #[inline]
     pub fn process_dequeue(&mut self, control: &Control, now: Time, enqueue_time: Time, bytes: u32, backlog: u32) {
         let now = now.0 >> PSCHED_SHIFT;
@@ -149,7 +150,8 @@ impl Vars {
         self.burst_time = self.burst_time.saturating_sub(u64::from(dtime));
     }
 
-    /// The rate of departures, measured while much is queued. Gives how long a measurement took that ended now, else 0.
+    /// Measures the departure rate while many bytes are queued. Returns the length of a measurement that has just
+    /// ended, otherwise 0.
     fn measure(&mut self, now: u64, bytes: u32, backlog: u32) -> u32 {
         if backlog >= QUEUE_THRESHOLD && self.dq_count.is_none() {
             self.dq_tstamp = Some(now);

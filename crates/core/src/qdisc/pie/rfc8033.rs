@@ -102,7 +102,7 @@ impl Basic {
         self.current_qdelay
     }
 
-    /// Whether a mark may stand for a drop.
+    /// Whether a mark may replace a drop.
     pub fn marks(&self) -> bool {
         self.drop_prob < MAX_ECNTH
     }
@@ -144,12 +144,12 @@ impl Basic {
             && rng.uniform() < self.drop_prob
     }
 
-    /// A packet left that had waited for so long.
+    /// Handles the departure of a packet that waited for this time.
     pub fn dequeued(&mut self, waited: Span) {
         self.current_qdelay = waited;
     }
 
-    /// The link asked an empty queue.
+    /// Handles a dequeue from an empty queue.
     pub fn emptied(&mut self) {
         self.current_qdelay = Span::ZERO;
     }
@@ -206,7 +206,7 @@ impl Enhanced {
         self.drop_prob < MAX_ECNTH
     }
 
-    /// A packet was dropped: the next drop is far again.
+    /// Resets the spacing of drops after a drop.
     pub fn forget_accu_prob(&mut self) {
         self.accu_prob = 0.0;
     }

@@ -4,7 +4,7 @@ use crate::qdisc::psched::xmittime_ticks;
 use crate::rng::Rng;
 use crate::units::{Rate, Time};
 
-/// A line's words as `tc` reads them, each in bytes for red.
+/// The parameters of a line as `tc` reads them, in bytes for red.
 #[derive(Clone, Copy, Debug)]
 pub struct Words {
     /// Average queue above which packets are dropped at random.
@@ -147,7 +147,7 @@ impl Parms {
         qavg.wrapping_add(backlog).wrapping_sub(qavg >> self.wlog)
     }
 
-    /// The average after an idle time: as many bits less as the table says, at first a straight line.
+    /// The average after an idle time: the table has the number of bits that it loses, and the first part is linear.
     fn after_idle_time(&self, qavg: u64, since: Time, now: Time) -> u64 {
         let us_idle = (now.since(since).0 / 1000).min(255 << self.scell_log);
         match self.stab[(us_idle >> self.scell_log) as usize & (STAB - 1)] {
@@ -164,8 +164,8 @@ impl Parms {
         rng.next_u32() / self.max_p_delta
     }
 
-    /// Floyd, Gummadi, Shenker 2001, every half a second: the probability follows, so that the average stays in the
-    /// middle fifth between the thresholds.
+    /// Adaptive RED (Floyd, Gummadi, Shenker 2001), called every half second: adapts the probability so that the
+    /// average stays in the middle fifth between the thresholds.
     pub fn adapt(&mut self, vars: &Vars, now: Time) {
         let qavg = vars.qidlestart.map_or(vars.qavg, |since| self.after_idle_time(vars.qavg, since, now)) >> self.wlog;
         if qavg > self.target_max && self.max_p <= 50 * ONE_PERCENT {

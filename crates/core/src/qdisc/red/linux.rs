@@ -70,7 +70,7 @@ impl<P: Packet + Copy + Default> RedLinux<P> {
         }
     }
 
-    /// Whether the packet may stay, marked if that is wanted.
+    /// Whether the packet is accepted; it may be marked.
     #[inline]
     fn admit(&mut self, packet: &mut P, action: Action) -> Result<(), DropReason> {
         let reason = match action {
@@ -132,7 +132,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for RedLinux<P> {
         }
     }
 
-    /// `red_change`: a new queue takes the old one's place, whose packets are dropped; the average begins anew.
+    /// `red_change`: a new queue replaces the old one, whose packets are dropped; the average starts again.
     fn change(&mut self, now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         self.limit = u64::from(params.limit);
         (self.ecn, self.harddrop, self.nodrop) = (params.ecn, params.harddrop, params.nodrop);

@@ -70,8 +70,8 @@ fn plain(line: &str) -> OwnWords {
     OwnWords { line: line.to_string(), warnings: Vec::new() }
 }
 
-/// The lines of a text: those that end in a backslash go on in the next one, and what `tc qdisc show` prints of a
-/// discipline may be wrapped, up to its counters.
+/// Splits a text into logical lines: a line that ends in a backslash continues in the next one, and the output of `tc
+/// qdisc show` for one discipline may be wrapped, up to its counters.
 fn logical_lines(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let (mut continued, mut wrapped) = (false, false);

@@ -1,11 +1,11 @@
-//! BBR, version 1, as Linux has it (`tcp_bbr.c`; Cardwell and others, "BBR: Congestion-Based Congestion Control", 2016).
+//! BBR, version 1, as in Linux (`tcp_bbr.c`; Cardwell and others, "BBR: Congestion-Based Congestion Control", 2016).
 //!
 //! It keeps a model of the path: the largest delivery rate of the last ten round trips and the smallest RTT of the last
-//! ten seconds. It sends at that rate and keeps at most twice their product in flight. To learn a new rate it sends a
-//! quarter faster for one round trip in eight, and a quarter slower in the next; to learn a new RTT it sends almost nothing
-//! for 200 ms every ten seconds. Losses do not slow it down, but for the rate of a policer.
+//! ten seconds. It sends at that rate and keeps at most twice the product of both in flight. To find a higher rate it
+//! sends a quarter faster for one round trip in eight, and a quarter slower in the next. To find a smaller RTT it sends
+//! almost nothing for 200 ms every ten seconds. Losses do not reduce its rate, unless they show the rate of a policer.
 //!
-//! Deviations: none known. The ticks by which it looks for the RTT are counted from the start of the run.
+//! Deviations: none known. The ticks with which it measures the age of the RTT are counted from the start of the run.
 
 mod bandwidth;
 mod probe_bw;

@@ -24,10 +24,10 @@ pub(in crate::tcp) enum Repair {
 /// An event of a rate-based algorithm's connection, other than the ACKs that `cong_control` sees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::tcp) enum FlowEvent<'a> {
-    /// A window-driven algorithm would reduce its window now (Linux calls `ssthresh`): because of losses, or (`ece`) of the first
-    /// ECN echo of a window.
+    /// A window-driven algorithm would reduce its window now (Linux calls `ssthresh`), because of losses or, with
+    /// `ece`, because of the first ECN echo of a window.
     Reduction { ece: bool },
-    /// A retransmission timeout (Linux `CA_EVENT_LOSS`): all of these segments are taken for lost, and the window was
+    /// A retransmission timeout (Linux `CA_EVENT_LOSS`): all segments in `losses` count as lost. The window was
     /// `prior_cwnd` segments.
     Loss { prior_cwnd: u32, losses: &'a [Loss] },
     /// The last reduction proved spurious (Linux `undo_cwnd`).
@@ -84,8 +84,8 @@ impl Flow {
         self.now * u64::from(self.hz) / 1_000_000
     }
 
-    /// Payload bytes a second of a bandwidth times a gain (`unit` is 1), 1 % below it: to reduce the queue at the
-    /// bottleneck (Linux `bbr_pacing_margin_percent`; draft-ietf-ccwg-bbr-06 §5.6.2: PacingMarginPercent).
+    /// The payload rate in bytes per second for a bandwidth times a gain (`unit` is 1), minus 1 %, which reduces the
+    /// queue at the bottleneck (Linux `bbr_pacing_margin_percent`; draft-ietf-ccwg-bbr-06 §5.6.2: PacingMarginPercent).
     pub fn rate(&self, bw: u64, gain: u64, unit_bits: u32) -> u64 {
         let rate = ((bw * u64::from(self.mss) * gain) >> unit_bits) * (1_000_000 / 100 * 99);
         rate >> BW_SCALE

@@ -1,5 +1,5 @@
-//! A windowed maximum after Kathleen Nichols: the best three samples of the window, each from a later part of it, as
-//! Linux keeps them (`lib/win_minmax.c`).
+//! A windowed maximum by the algorithm of Kathleen Nichols: the three best samples of the window, each newer than the
+//! one before, as in Linux (`lib/win_minmax.c`).
 
 /// A value and when it was seen.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]

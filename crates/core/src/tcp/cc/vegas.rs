@@ -1,10 +1,13 @@
-//! Vegas: a sender that keeps a few packets in the queue, and sees by the RTT how many there are.
+//! Vegas: a sender that keeps a few packets in the queue and estimates their number from the RTT.
 //!
-//! Source: Brakmo and Peterson 1995, as Linux's tcp_vegas has it. Principle: once a round trip the least RTT of it is compared
-//! with the least ever: `cwnd·(RTT - base)/base` segments wait somewhere. Below alpha of them the window grows by one, above beta
-//! it shrinks by one; slow start ends above gamma. A round trip of fewer than three samples, and all repair, is Reno's.
+//! Source: Brakmo and Peterson 1995, in the version of Linux's tcp_vegas.
+//! Principle: once per round trip, the smallest RTT of this round trip is compared with the smallest RTT ever seen
+//! (base). The estimated number of queued segments is `cwnd·(RTT - base)/base`. Below alpha the window grows by one
+//! segment, above beta it shrinks by one, and above gamma slow start ends. After a round trip with fewer than three RTT
+//! samples, and during loss recovery, the window follows Reno.
 //!
-//! Deviations: in slow start a window that is not used does not grow, as with all others here (in Linux Vegas's does).
+//! Deviations: in slow start a window that is not fully used does not grow, as with all algorithms here (in Linux,
+//! Vegas's window grows).
 
 use super::cwnd::Cwnd;
 use super::ops::{AckSample, Congestion, CongestionControl, Ops, Reduction};

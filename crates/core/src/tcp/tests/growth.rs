@@ -3,8 +3,8 @@
 use super::*;
 use alloc::collections::VecDeque;
 
-/// The mean window over `cycles` losses when every `period`-th segment is lost, at an RTT of 100 ms without a queue. One
-/// loss more ends slow start near `guess`.
+/// Returns the mean window over `cycles` losses if every `period`-th segment is lost, at an RTT of 100 ms without a
+/// queue. An additional loss ends slow start near `guess`.
 fn mean_window(cc: Cc, windows: Windows, period: u64, guess: u64, cycles: u64) -> f64 {
     let config = Config { cc, windows, hystart: HyStart::Off, acks: AckPolicy::Every, ..Config::default() };
     let (mut sender, mut receiver) = (Sender::new(&config), Receiver::new(&config));
@@ -65,8 +65,9 @@ fn the_mean_window_follows_the_response_function() {
     }
 }
 
-/// Linux's CUBIC reaches its W_max a whole segment early, so that where losses come at equal distances the window stays at
-/// what the last one showed, and no convergence lowers it. Expected: Linux's formulas in a few lines of Python, by round trips.
+/// Linux's CUBIC reaches its W_max one whole segment early. If losses come at equal distances, the window therefore
+/// repeats its last cycle, and fast convergence does not reduce it. The expected value comes from a short Python
+/// program with Linux's formulas, computed per round trip.
 #[test]
 fn whole_segments_make_linux_s_mean_window_a_fifth_larger() {
     let table = [(Cc::Reno, 10_000, 120.0), (Cc::Cubic, 10_000, 226.0)];

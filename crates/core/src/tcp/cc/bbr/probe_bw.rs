@@ -1,5 +1,5 @@
-//! PROBE_BW: eight phases of about one smallest RTT each. A quarter faster, to find more bandwidth; a quarter slower, to
-//! take away the queue that this made; then six at the estimated bandwidth.
+//! PROBE_BW: eight phases of about the smallest RTT each. The first sends a quarter faster, to find more bandwidth; the
+//! second a quarter slower, to drain the queue that this caused; the other six send at the estimated bandwidth.
 
 use super::{Bbr, Mode, UNIT};
 use crate::tcp::cc::flow::Flow;

@@ -1,5 +1,6 @@
-//! §5.3.3 ProbeBW: slower, to drain (DOWN); at the estimated bandwidth (CRUISE), for two to three seconds or as long as Reno
-//! would take; one round trip to fill the pipe (REFILL); then faster (UP), until the bandwidth grows no more or 2 % are lost.
+//! §5.3.3 ProbeBW. DOWN sends more slowly, to drain the queue. CRUISE sends at the estimated bandwidth, for two to
+//! three seconds or as long as Reno would take. REFILL fills the pipe for one round trip. UP sends faster, until the
+//! bandwidth stops growing or 2 % of the segments are lost.
 
 use super::bounds::is_inflight_too_high;
 use super::{AckPhase, Bbr3, MIN_PIPE_CWND, NONE, Phase, State, UNIT};

@@ -1,5 +1,5 @@
-//! §5.3.1 Startup and §5.3.2 Drain: fill the pipe, until the bandwidth grows no more or too much is lost; then empty the
-//! queue that this made.
+//! §5.3.1 Startup and §5.3.2 Drain: fill the pipe, until the bandwidth stops growing or too many segments are lost;
+//! then drain the queue that this caused.
 
 use super::bounds::{is_half_marked, is_inflight_too_high};
 use super::{Bbr3, Phase, State, UNIT};
