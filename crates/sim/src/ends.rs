@@ -495,7 +495,7 @@ mod tests {
         assert_eq!(ends.next_deadline(0), at_ms(3072), "two seconds after that");
         let (_, answer) = ends.receive_other(at_ms(2180), syn(2160));
         assert_eq!((answer.ts(), answer.way(at_ms(2200))), (10_000, Span::from_millis(40)));
-        let opening = full.telling(answer.way(at_ms(2200))).opening(52, Ecn::NotEct).sent_at(at_ms(2200));
+        let opening = full.with_rtt(answer.way(at_ms(2200))).opening(52, Ecn::NotEct).sent_at(at_ms(2200));
         assert!(!ends.receive_other(at_ms(2220), opening.at(at_ms(2220))).0.answers);
         assert_eq!((ends.deadline(0), ends.handshake_rtt(0)), (Time::NEVER, Some(Span::from_millis(40))));
     }
@@ -507,7 +507,7 @@ mod tests {
         let (_, answer) = ends.receive_other(at_ms(30), syn);
         assert_eq!(answer.way(at_ms(50)), Span::from_millis(20));
         // The last ACK is lost, and the first segment waits for 5 ms.
-        let data = full.telling(answer.way(at_ms(50))).sent_at(at_ms(50)).at(at_ms(75));
+        let data = full.with_rtt(answer.way(at_ms(50))).sent_at(at_ms(50)).at(at_ms(75));
         ends.receive(at_ms(75), &mut { data });
         assert_eq!((ends.deadline(0).max(at_ms(1)), ends.handshake_rtt(0)), (Time::NEVER, Some(Span::from_millis(45))));
     }
@@ -518,7 +518,7 @@ mod tests {
         let (mut ends, full) = one(&Config::default());
         let syn = |sent: u64| full.formed(SYN_BYTES, 0, SYN).sent_at(at_ms(sent)).at(at_ms(sent + 20));
         let (_, answer) = ends.receive_other(at_ms(30), syn(10));
-        ends.receive(at_ms(70), &mut full.telling(answer.way(at_ms(50))).sent_at(at_ms(50)).at(at_ms(70)));
+        ends.receive(at_ms(70), &mut full.with_rtt(answer.way(at_ms(50))).sent_at(at_ms(50)).at(at_ms(70)));
         let (received, answer) = ends.receive_other(at_ms(1300), syn(1280));
         assert!(received.answers && answer.code() == ACK && received.deadline == Time::NEVER);
         assert_eq!((answer.ack().cum, ends.deadline(0)), (1, Time::NEVER));
@@ -535,7 +535,7 @@ mod tests {
                 ends.receive_other(at_ms(30), full.formed(SYN_BYTES, 0, SYN).sent_at(at_ms(10)).at(at_ms(30)));
             let answer = if repeats { ends.on_timer(ends.deadline(0), 0).expect("a SYN-ACK") } else { first };
             let came = answer.time + Span::from_micros(20_600);
-            let opening = full.telling(answer.way(came)).opening(52, Ecn::NotEct).sent_at(came);
+            let opening = full.with_rtt(answer.way(came)).opening(52, Ecn::NotEct).sent_at(came);
             ends.receive_other(came + Span::from_millis(20), opening.at(came + Span::from_millis(20)));
             assert_eq!(ends.handshake_rtt(0), expected.map(Span::from_micros), "{timestamps} {repeats}");
         }

@@ -62,7 +62,7 @@ pub struct Link {
     /// Flow control towards the previous link and from the next one.
     pause: Option<Box<Pause>>,
     /// Changes of the discipline during the run, if there are any.
-    course: Option<Box<Course>>,
+    qdisc_changes: Option<Box<QdiscChanges>>,
     /// Whether arrivals take the slow path: no buffer, a network card, impairments, flow control or an ACK filter.
     special: bool,
     is_traced: bool,
@@ -90,7 +90,7 @@ pub struct Link {
 }
 
 /// Changes of a discipline during a run.
-struct Course {
+struct QdiscChanges {
     /// The present discipline and its link, from which it is rebuilt after a flush.
     present: Spec,
     context: Context,
@@ -104,13 +104,13 @@ struct Course {
     uncounted: u64,
 }
 
-impl Course {
+impl QdiscChanges {
     /// Returns `None` if the discipline never changes.
-    fn new(link: &scenario::Link, context: Context) -> Option<Box<Course>> {
+    fn new(link: &scenario::Link, context: Context) -> Option<Box<QdiscChanges>> {
         let to_come: Vec<QdiscChange> = link.changes.iter().map(|(_, change)| change.clone()).collect();
         let (present, flush) = (link.qdisc.clone(), link.flush);
         (flush || !to_come.is_empty()).then(|| {
-            Box::new(Course { present, context, to_come: to_come.into_iter(), flush, sent: (0, 0), uncounted: 0 })
+            Box::new(QdiscChanges { present, context, to_come: to_come.into_iter(), flush, sent: (0, 0), uncounted: 0 })
         })
     }
 
@@ -182,7 +182,7 @@ impl Link {
         let watches = pause.as_ref().is_some_and(|pause| pause.watches());
         let blocks = Blocks::new(link);
         Link {
-            course: Course::new(link, context),
+            qdisc_changes: QdiscChanges::new(link, context),
             bufferless,
             special: bufferless || link.nic.is_some() || link.impair.is_some() || watches || blocks.is_some(),
             pause,
@@ -344,7 +344,7 @@ impl Link {
         }
         let mut packet = Packet::default();
         if self.is_stopped() {
-            self.stand(now);
+            self.suspend(now);
         } else if self.start(now, &mut packet).is_some() {
             if !self.detail {
                 self.meter.started(now);
@@ -358,8 +358,8 @@ impl Link {
     pub fn change(&mut self, now: Time, change: Change) {
         match change {
             Change::Rate(rate) => {
-                if self.set_rate(now, rate) && self.course.as_ref().is_some_and(|course| course.flush) {
-                    self.begin_anew(now);
+                if self.set_rate(now, rate) && self.qdisc_changes.as_ref().is_some_and(|changes| changes.flush) {
+                    self.reset_qdisc(now);
                 }
             }
             Change::Qdisc => self.change_qdisc(now),
@@ -391,8 +391,8 @@ impl Link {
     /// Makes the next change: new parameters, or another discipline. A packet that is held back keeps its release time:
     /// in Linux, too, a change does not re-arm the watchdog.
     fn change_qdisc(&mut self, now: Time) {
-        let Some(course) = &mut self.course else { return };
-        match course.to_come.next() {
+        let Some(changes) = &mut self.qdisc_changes else { return };
+        match changes.to_come.next() {
             Some(QdiscChange::Parameters(change)) => {
                 // The new limit includes the packet that waits for the device.
                 let waits = self.requeued.is_some();
@@ -402,20 +402,20 @@ impl Link {
                 let before = self.drops.len();
                 let taken = self.qdisc.change(now, &change.spec, &mut self.drops);
                 taken.unwrap_or_else(|_| panic!("bug: not a change that was tried before: {}", change.spec));
-                course.present = change.spec;
+                changes.present = change.spec;
                 if waits {
                     self.keep_requeued(before);
                 }
                 let lost = waits && self.requeued.is_none();
-                if let Some(course) = &mut self.course {
-                    course.count(self.qdisc.counts_change(), lost, &self.drops[before..]);
+                if let Some(changes) = &mut self.qdisc_changes {
+                    changes.count(self.qdisc.counts_change(), lost, &self.drops[before..]);
                 }
                 self.queue_has_changed(now);
             }
             Some(QdiscChange::Discipline(spec)) => {
                 *self.spec = spec.clone();
-                course.present = spec;
-                self.begin_anew(now);
+                changes.present = spec;
+                self.reset_qdisc(now);
                 // The counters of a new discipline start at zero; the packets of the old one are not counted as its
                 // drops.
                 self.before = self.counted();
@@ -425,8 +425,8 @@ impl Link {
     }
 
     /// Drops all queued packets and resets the present discipline.
-    fn begin_anew(&mut self, now: Time) {
-        let Some(Course { present: spec, context, .. }) = self.course.as_deref() else { return };
+    fn reset_qdisc(&mut self, now: Time) {
+        let Some(QdiscChanges { present: spec, context, .. }) = self.qdisc_changes.as_deref() else { return };
         let mut old = std::mem::replace(&mut self.qdisc, spec.build(context));
         // The old discipline releases packets that it holds back at its own times, which affect nothing but this loop.
         let (mut at, mut gone) = (now, Vec::new());
@@ -499,7 +499,8 @@ impl Link {
             (None, None) => (0, 0),
         };
         let lost = self.wire.as_ref().map_or(0, |wire| wire.lost);
-        let (given, uncounted) = self.course.as_ref().map_or(((0, 0), 0), |course| (course.sent, course.uncounted));
+        let (given, uncounted) =
+            self.qdisc_changes.as_ref().map_or(((0, 0), 0), |changes| (changes.sent, changes.uncounted));
         let drops = self.dropped + (self.drops.len() - self.taken) as u64 - lost - uncounted;
         // Linux counts a packet that waits for the device as queued, and also as sent since it bypassed the discipline.
         let (qlen, backlog) = self.requeued.map_or((0, 0), |packet| (1, u64::from(packet.wire())));

@@ -9,12 +9,13 @@ use sojourn_model::workload::driver;
 
 use crate::packet::Packet;
 
-/// Something that happens to an application. Events of the same time are handled in this order, whatever the order of posting.
+/// An event of an application. Events at the same time are handled in this order, whatever the order in which they were
+/// posted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Event {
     /// See [`driver::Event::Act`].
     Act(u32),
-    /// The receiver of this data sender has all of its next message.
+    /// The receiver of this data sender has received all of its next message.
     Complete(u32),
     /// See [`driver::Event::Request`].
     Request(u32),
@@ -36,23 +37,24 @@ impl From<driver::Event> for Event {
 pub trait Net {
     /// A packet leaves a data sender at `packet.time`.
     fn emit(&mut self, packet: Packet);
-    /// Packets leave a data sender at once: `make` forms each of them from this one and a number.
+    /// Several packets leave a data sender at the same time. `make` builds each of them from `packet` and a number.
     #[inline]
     fn emit_run(&mut self, packet: Packet, numbers: Range<u32>, make: impl Fn(Packet, u32) -> Packet) {
         for number in numbers {
             self.emit(make(packet, number));
         }
     }
-    /// The meter of a row.
+    /// The meter of a row of the results.
     fn meter(&mut self, entry: u32) -> &mut FlowMeter;
-    /// Asks for a call of [`crate::hosts::Hosts::act`] at a time.
+    /// Requests a call of [`crate::hosts::Hosts::act`] at a time.
     fn post(&mut self, at: Time, event: Event);
-    /// The deadline of a sender's timer may have changed. `armed` is the one for which the timer is armed; the engine updates it.
+    /// The deadline of a sender's timer may have changed. `armed` is the deadline for which the timer is armed; the
+    /// engine updates it.
     fn arm(&mut self, conn: u32, deadline: Time, armed: &mut Time);
-    /// Makes the receiver of the next data sender. `full` is a segment of its data.
+    /// Creates the receiver of the next data sender. `full` is a full segment of its data.
     fn open(&mut self, config: &Config, full: &Packet, entry: u32);
-    /// Asks for an [`Event::Complete`] when the receiver has all segments below `target`, which rises from call to call. `closes`: the
-    /// receiver then closes the connection.
+    /// Requests an [`Event::Complete`] when the receiver has all segments below `target`, which increases from call to
+    /// call. `closes` means that the receiver then closes the connection.
     fn expect(&mut self, conn: u32, target: u32, closes: bool);
     /// The receiver of a data sender closes the connection.
     fn close(&mut self, now: Time, conn: u32);

@@ -148,10 +148,10 @@ impl Packet {
         Packet { time: now, stamps: self.stamps >> 32 << 32 | u64::from(stamp(now)), ..self }
     }
 
-    /// Returns the segment with an RTT: the one that its sender knows or, for a receiver that tunes its window, the
-    /// part of it up to now, since the departure of the last ACK that the sender received. It is stored in place of an
-    /// ACK's second timestamp.
-    pub fn telling(self, rtt: Span) -> Packet {
+    /// Returns the segment with an RTT for its receiver. Normally this is the RTT that the sender knows. For a receiver
+    /// that tunes its window, it is only the part up to now, since the departure of the last ACK that reached the
+    /// sender; the receiver adds the rest. It is stored in place of an ACK's second timestamp.
+    pub fn with_rtt(self, rtt: Span) -> Packet {
         let us = (rtt.0 / 1000).clamp(1, u64::from(u32::MAX));
         Packet { stamps: us << 32 | self.stamps & u64::from(u32::MAX), ..self }
     }

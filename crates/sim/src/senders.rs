@@ -1,5 +1,5 @@
-//! The data senders of all connections. A connection of the applications has one, or one at each end where both ends send data: then
-//! these two share a handshake.
+//! The data senders of all connections. A connection of an application has one sender, or one at each end if both ends
+//! send data. In that case the two senders share a handshake.
 
 use sojourn_core::cache::Cache;
 use sojourn_core::packet::{Ecn, Packet as _};
@@ -36,25 +36,26 @@ struct Conn {
     /// The deadline for which the engine was last asked to arm the timer.
     armed: Time,
     sender: Sender,
-    /// The time at which the SYN-ACK came, as [`stamp`] writes it. The sender of an accepter has none.
+    /// The time at which the SYN-ACK arrived, as a [`stamp`]. `None` for the sender of an accepter.
     answered: Option<u32>,
 }
 
 impl Conn {
-    /// A sender that has given up ECN, because its SYN was lost, sends no ECN-capable packets.
+    /// Stops sending ECN-capable packets if the sender has given up ECN, because its SYN was lost.
     fn follow_ecn(&mut self) {
         if !self.sender.has_ecn() {
             self.full = self.full.without_ecn();
         }
     }
 
-    /// A full segment that is sent again before anything is known to have arrived since the handshake. Linux's receiver measures the RTT
-    /// of the handshake until the first arrival (`tcp_synack_rtt_meas`), so its RTT is longer by the time that has passed. A receiver
-    /// that tunes its window also adds the time by which the segment's stamp is `ahead`.
-    fn full_again(&self, now: Time, ahead: Span) -> Packet {
+    /// Returns a full segment for a retransmission while nothing is known to have arrived since the handshake. Linux's
+    /// receiver measures the RTT of the handshake until the first arrival (`tcp_synack_rtt_meas`), so the RTT that the
+    /// segment carries includes the time since the SYN-ACK. For a receiver that tunes its window, it also includes
+    /// `ahead`, the time by which the segment's timestamp is in the future.
+    fn full_for_retransmit(&self, now: Time, ahead: Span) -> Packet {
         let waited = self.answered.filter(|_| self.sender.acked() == 0).map_or(Span::ZERO, |at| since(now, at));
         match self.full.rtt_us() {
-            rtt if rtt > 0 => self.full.telling(Span::from_micros(u64::from(rtt)) + waited + ahead),
+            rtt if rtt > 0 => self.full.with_rtt(Span::from_micros(u64::from(rtt)) + waited + ahead),
             _ => self.full,
         }
     }
@@ -67,11 +68,11 @@ const NO_CONNECTION: u32 = u32::MAX;
 struct Row {
     /// Draws the flow hashes of new connections.
     hashes: Rng,
-    /// The sender number of its echo requests or datagrams, once the first has left.
+    /// Number of the sender of its echo requests or datagrams, once the first has been sent.
     lone: Option<u32>,
 }
 
-/// The hosts' own links, if TCP small queues look at what waits there.
+/// Returns the hosts' own links, if TCP small queues limit the data that waits there.
 fn uplinks(scenario: &Scenario, topology: &Topology) -> Vec<AccessLink> {
     let looks = scenario.workload.entries.iter().any(|entry| entry.tcp.tsq.is_some());
     let Some(access) = scenario.access.as_ref().filter(|_| looks) else { return Vec::new() };
@@ -88,7 +89,8 @@ pub struct Senders<'a> {
     /// The sender at the opener of each connection of the applications. The sender at the accepter, if any, is the next one.
     openers: Vec<u32>,
     series: bool,
-    /// The hosts' own links by lane, if TCP small queues bound what waits there. Only the packets of this host pass them here.
+    /// The hosts' own links by lane, if TCP small queues limit the data that waits there. They carry only packets of
+    /// these hosts' senders.
     uplinks: Vec<AccessLink>,
 }
 
@@ -145,7 +147,7 @@ impl<'a> Senders<'a> {
             Data::Bytes(bytes) => {
                 sender.write(bytes);
             }
-            // The first bytes of the next segment: nothing waits between the application and TCP.
+            // The message is at the start of the next segment: no data waits between the application and TCP.
             Data::Message(_) | Data::Last(_) if *endless => return net.expect(index, sender.sent() + 1, false),
             Data::Message(bytes) | Data::Last(bytes) => {
                 let target = sender.write(bytes);
@@ -159,7 +161,7 @@ impl<'a> Senders<'a> {
         self.transmit_now(now, index, net);
     }
 
-    /// An application withdraws the data that the sender has not sent.
+    /// Discards the data of an application that has not been sent yet.
     pub fn stop(&mut self, conn: u32, end: End) {
         let index = self.sender_at(conn, end);
         self.conns[index as usize].sender.stop();
@@ -187,7 +189,8 @@ impl<'a> Senders<'a> {
         Packet::from(Parts { conn, hash, dscp, bytes: bytes as u16, lane, kind, bits, ..Parts::default() })
     }
 
-    /// The accepter sends its first data. Its sender knows the RTT and the ECN state that its receiver has from the handshake.
+    /// Prepares an accepter's sender for its first data. It gets the RTT and the ECN state that its receiver knows from
+    /// the handshake.
     fn accept(&mut self, now: Time, opener: u32, conn: u32, net: &impl Net) {
         if self.conns[conn as usize].sender.is_established() {
             return;
@@ -198,7 +201,7 @@ impl<'a> Senders<'a> {
         let back = if tunes { Span::from_micros(u64::from(asking.full.rtt_us())) } else { Span::ZERO };
         let answering = &mut self.conns[conn as usize];
         if let Some(rtt) = rtt {
-            answering.full = answering.full.telling(rtt - back);
+            answering.full = answering.full.with_rtt(rtt - back);
         }
         answering.sender.establish(now, rtt);
         if !ecn {
@@ -213,7 +216,7 @@ impl<'a> Senders<'a> {
         let conn = &mut self.conns[packet.conn() as usize];
         if options.window != u32::MAX {
             conn.rwnd = options.window;
-            conn.full = conn.full.telling(since(now, options.left));
+            conn.full = conn.full.with_rtt(since(now, options.left));
             conn.answered = None;
         }
         self.acknowledge(now, packet.conn(), packet.ack(), options.blocks(), net);
@@ -289,7 +292,7 @@ impl<'a> Senders<'a> {
         conn.armed
     }
 
-    /// Sends what TCP allows now, outside the hot path.
+    /// Sends the segments that TCP allows now. Like `transmit`, for callers outside of the hot path.
     #[inline(never)]
     pub fn transmit_now(&mut self, now: Time, index: u32, net: &mut impl Net) {
         let packets = self.transmit(now, index, net);
@@ -298,7 +301,7 @@ impl<'a> Senders<'a> {
         }
     }
 
-    /// Sends what TCP allows now. Returns the number of packets.
+    /// Sends the segments that TCP allows now. Returns their number.
     #[inline(always)]
     fn transmit(&mut self, now: Time, index: u32, net: &mut impl Net) -> u64 {
         let conn = &mut self.conns[index as usize];
@@ -313,7 +316,7 @@ impl<'a> Senders<'a> {
         packets
     }
 
-    /// As [`Senders::transmit`], one segment after the other.
+    /// Like [`Senders::transmit`], one segment at a time.
     #[inline(never)]
     fn transmit_singly(&mut self, now: Time, index: u32, net: &mut impl Net) -> u64 {
         let conn = &mut self.conns[index as usize];
@@ -338,7 +341,7 @@ impl<'a> Senders<'a> {
             let full = if segment.retransmit {
                 net.meter(conn.entry).retransmit(now);
                 let tunes = self.entries[conn.entry as usize].tcp.rmem.is_some();
-                conn.full_again(now, if tunes { stamped.since(now) } else { Span::ZERO })
+                conn.full_for_retransmit(now, if tunes { stamped.since(now) } else { Span::ZERO })
             } else {
                 conn.full
             };
@@ -377,7 +380,7 @@ impl<'a> Senders<'a> {
         let acked = conn.sender.on_ack(now, &ack, &[]);
         conn.follow_ecn();
         if let Some(rtt) = acked.rtt {
-            conn.full = conn.full.telling(packet.way(now));
+            conn.full = conn.full.with_rtt(packet.way(now));
             conn.answered = Some(stamp(now));
             net.meter(entry).rtt(now, rtt);
         }
@@ -385,11 +388,11 @@ impl<'a> Senders<'a> {
             uplink.pass(now, conn.header);
         }
         let ecn = if conn.sender.has_ecn() { tcp.ect_of_acks() } else { Ecn::NotEct };
-        net.emit(conn.full_again(now, Span::ZERO).opening(conn.header, ecn).sent_at(now));
+        net.emit(conn.full_for_retransmit(now, Span::ZERO).opening(conn.header, ecn).sent_at(now));
         fresh.then_some(conn.connection)
     }
 
-    /// Adds a sender and its receiver. `backward`: its data goes against the direction of the row.
+    /// Adds a sender and its receiver. `backward` means that its data flows against the direction of the row.
     fn add(&mut self, row: u32, backward: bool, hash: Option<u32>, connection: u32, net: &mut impl Net) -> u32 {
         let entry = &self.entries[row as usize];
         let lane = self.topology.class_of[row as usize] as u16 * 2 + u16::from(backward);
@@ -431,20 +434,27 @@ mod tests {
         sender.establish(at, Some(rtt));
         sender.write(14_480);
         while sender.poll_transmit(at).is_some() {}
-        let full = Packet::from(Parts { kind: DATA, ..Parts::default() }).telling(rtt);
+        let full = Packet::from(Parts { kind: DATA, ..Parts::default() }).with_rtt(rtt);
         let armed = Time::NEVER;
         let mut conn =
             Conn { full, sender, entry: 0, rwnd: 9, connection: 0, header: 52, endless: false, armed, answered: None };
         let later = at + Span::from_millis(300);
-        assert_eq!(conn.full_again(later, Span::ZERO).rtt_us(), 100_000, "the accepter's sender has no SYN-ACK");
+        assert_eq!(
+            conn.full_for_retransmit(later, Span::ZERO).rtt_us(),
+            100_000,
+            "the accepter's sender has no SYN-ACK"
+        );
         conn.answered = Some(stamp(at));
         let ahead = Span::from_millis(5);
-        assert_eq!([Span::ZERO, ahead].map(|ahead| conn.full_again(later, ahead).rtt_us()), [400_000, 405_000]);
+        assert_eq!(
+            [Span::ZERO, ahead].map(|ahead| conn.full_for_retransmit(later, ahead).rtt_us()),
+            [400_000, 405_000]
+        );
         conn.sender.on_ack(
             later,
             &Ack { cum: 1, ts_first: stamp(at), ts_last: stamp(at), window: 9, ..Ack::default() },
             &[],
         );
-        assert_eq!(conn.full_again(later, Span::ZERO).rtt_us(), 100_000, "something has arrived");
+        assert_eq!(conn.full_for_retransmit(later, Span::ZERO).rtt_us(), 100_000, "something has arrived");
     }
 }

@@ -136,7 +136,7 @@ impl Link {
     }
 
     /// Suspends the link until a frame arrives.
-    pub(super) fn stand(&mut self, now: Time) {
+    pub(super) fn suspend(&mut self, now: Time) {
         self.busy = true;
         self.due = Time::NEVER;
         match self.waiting() {
