@@ -38,9 +38,10 @@ def student(share: float, freedom: int) -> float:
 
 
 def seeds_for(half_width: float, mean: Mean) -> int | None:
-    """How many seeds give an interval of this half-width, if the spread of the values stays as it is.
+    """Returns the number of seeds for an interval of this half-width, assuming that the spread of the values stays the
+    same.
 
-    None where the mean carries no interval, or no half-width is asked for.
+    None if the mean has no interval, or if no half-width is requested.
     """
     if not mean.half_width or half_width <= 0:
         return None

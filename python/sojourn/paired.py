@@ -70,10 +70,10 @@ def measures(cases: Cases) -> list[Measure]:
 
 
 def delay(cases: Cases) -> Measure:
-    """The 95th percentile of the compared queue's sojourn.
+    """Returns the measure of delay: the 95th percentile of the compared queue's sojourn.
 
-    Where its packets pass several of the queues that are shown, less delay in one may be more in another: then it is
-    the mean delay of all queues in that direction together.
+    If its packets pass several of the shown queues, one queue's delay may fall because another's rises. The measure is
+    then the sum of the mean delays of all queues in that direction.
     """
     if cases.shares_path:
         return Measure("path delay", "ms", Address(MEAN_DELAY, queues=tuple(cases.along(cases.compared))), True)

@@ -351,9 +351,9 @@ def block_height(block: Sequence[Line]) -> float:
 
 
 def apart(wanted: Sequence[float], heights: Sequence[float], room: float) -> list[float]:
-    """Upper edges of blocks whose middles should lie at `wanted` (falling down the page), without overlaps.
+    """Returns the upper edges of blocks without overlaps, each near its `wanted` centre.
 
-    All lie between 0 and `room` where they fit there together.
+    `wanted` is in order down the page. All blocks are between 0 and `room` if there is enough room.
     """
     tops: list[float] = []
     free = 0.0

@@ -39,7 +39,7 @@ class Until:
         return Until(found[1], width / 100 if found[3] else width, bool(found[3]), " ".join(text.split()))
 
     def met_after(self, values: Sequence[Sequence[float]], tried: int = 0) -> int | None:
-        """The number of these seeds that is enough, or None; `tried` of them were found too few before.
+        """Returns the number of seeds that is enough, or None. The first `tried` of them are known to be too few.
 
         `values` has a row for each seed and a column for each queue; the interval of every queue must be narrow enough.
         Queues without packets have no values and are left out.

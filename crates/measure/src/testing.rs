@@ -1,5 +1,5 @@
-//! A small FIFO with a tail limit and arbitrary drops and marks, on a time grid of nanoseconds so coarse that every
-//! measure can be computed by looking at each nanosecond.
+//! A small FIFO with a tail limit and arbitrary drops and marks. Its runs last so few nanoseconds that every measure
+//! can also be computed by looking at each nanosecond.
 
 use proptest::prelude::*;
 use sojourn_core::packet::Ecn;

@@ -81,10 +81,10 @@ impl Portable {
         }
     }
 
-    /// The plan again, and the options for it. No file is read.
+    /// Restores the plan and its options. No file is read.
     ///
     /// # Errors
-    /// The value is none that [`Portable::new`] made.
+    /// The value was not made by [`Portable::new`].
     pub fn plan(&self) -> Result<(Plan, LoadOptions), Error> {
         let opportunities = |ms: &[u64]| TraceFile::Opportunities(Arc::new(Trace { opportunities_ms: ms.to_vec() }));
         let traces = self.traces.iter().map(|(name, ms)| (name.clone(), opportunities(ms)));

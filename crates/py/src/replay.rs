@@ -130,8 +130,8 @@ pub fn as_in(line: &str, linux: Version) -> String {
     sojourn_core::qdisc::tc::as_in(line, linux)
 }
 
-/// Returns what a line of `tc` words needs of ours in Linux: the name of the discipline's module, and whether `tc` needs a
-/// plugin.
+/// Returns the parts of ours that a line for `tc` needs in Linux: the name of the discipline's module, and whether `tc`
+/// needs a plugin.
 #[pyfunction]
 pub fn needs(line: &str) -> (Option<&'static str>, bool) {
     sojourn_core::qdisc::linux::needs(line)

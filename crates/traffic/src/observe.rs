@@ -1,4 +1,5 @@
-//! From the files of a guest to the output of a run: the kernel's events, fed to the meters that every world uses.
+//! Turns the files of a guest into the output of a run: the kernel's events are passed to the meters that every world
+//! uses.
 //!
 //! This module is pure: bytes in, [`Output`] out. Times are converted to those of the run. The probe's records are
 //! visited once, in order of time, and are read in place from the mapped file. Memory is needed only for their order

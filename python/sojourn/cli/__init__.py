@@ -1,7 +1,7 @@
-"""The command `sojourn`: a module a verb, and the one place that turns errors into exit codes.
+"""The command `sojourn`: one module for each verb, and the only place that turns errors into exit codes.
 
-0: done. 1: a bug of ours. 2: something asked for can't be done; one line says what, where and what was expected.
-130: interrupted.
+0: success. 1: a bug in sojourn. 2: a request that cannot be met; one line says what is wrong, where, and what was
+expected. 130: interrupted.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ class _WithoutPandas(MetaPathFinder):
 
 
 def _hide_pandas() -> None:
-    """Makes `import pandas` fail: pyarrow imports it where it is installed, which takes longer than a short run.
+    """Makes `import pandas` fail. pyarrow imports pandas if it is installed, which takes longer than a short run.
 
-    No verb needs it. A program that uses the Python API has it as usual.
+    No verb needs pandas. Programs that use the Python API are not affected.
     """
     sys.meta_path.insert(0, _WithoutPandas())
 
 
 def _stop_as_by_ctrl_c() -> None:
-    """A stop by `kill` or a closed terminal leaves finished runs readable too; `nohup` stays nohup."""
+    """Treats `kill` and a closed terminal like Ctrl-C, so that finished runs remain readable; `nohup` still works."""
 
     def interrupt(*_signal: object) -> NoReturn:
         raise KeyboardInterrupt
@@ -78,7 +78,7 @@ def _say(message: str, code: int) -> NoReturn:
 
 
 def _leave(code: int) -> NoReturn:
-    """Ends; what can't be written any more must not make Python complain at exit."""
+    """Exits. Output that cannot be written any more must not make Python complain at exit."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -1,7 +1,8 @@
-"""Where a Linux source comes from: the system's package manager, or a tree that somebody has.
+"""Finds a Linux source: in a package of the system's package manager, or in a folder that the user names.
 
-Debian's `linux-source-*` packages, the newest of the range that we support, from the system's own package lists and
-from lists of ours for the backports of the same mirror: nothing of the system's is touched, and no address is ours.
+On Debian, the source comes from the newest `linux-source-*` package of a supported version. Packages are looked up in
+the system's package lists and, for backports, in lists of our own from the same mirror. The system's files are not
+changed, and no mirror address is hard-coded.
 """
 
 from __future__ import annotations
@@ -107,9 +108,10 @@ def packages(version: str | None) -> Iterator[list[Source]]:
 
 @contextmanager
 def lists(version: str | None, pattern: str, *, everywhere: bool = False) -> Iterator[list[Source]]:
-    """The packages whose names match, best first: the newest, or those of one version. Lists of ours live inside.
+    """Yields the packages whose names match, best first: the newest, or those of one version.
 
-    Beyond the system's own lists it looks only if they have none, or `everywhere` and no version is asked for.
+    Our own lists are searched only if the system's have no such package, or with `everywhere` if no version is
+    requested. They are removed on exit, so packages from them must be downloaded before.
     """
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
         raise Refusal("no apt-get and dpkg-deb here: expected --source TREE, a Linux source tree that you fetched")

@@ -83,9 +83,10 @@ class Fate(NamedTuple):
 
 
 def fates(csv: bytes, expected: int, who: str) -> list[Fate]:
-    """Reads rows with the columns `packet`, `fate_ns` and `fate`, in any order and among others.
+    """Reads CSV with the columns `packet`, `fate_ns` and `fate`, in any order; other columns are ignored.
 
-    Raises a `Refusal` that names the line if it is not that, or not one row for each of `expected` packets.
+    Raises `Refusal`, with the line's number, if the text has another form or does not have one row for each of the
+    `expected` packets.
     """
     lines = csv.decode("utf-8", "replace").splitlines()
     head = lines[0].strip().split(",") if lines else []

@@ -77,9 +77,9 @@ impl End {
 pub enum Data {
     /// Bytes for whose arrival no application waits.
     Bytes(u64),
-    /// A message. The world calls [`Driver::arrived`] when the other end has received all of it, once for each message and in the
-    /// order of writing. Where [`Data::Endless`] is under way, the message is the next bytes that TCP takes of that; after
-    /// [`Stack::stop`] TCP takes none, and the message never arrives.
+    /// A message. The world calls [`Driver::arrived`] when the other end has received all of it, once for each message
+    /// and in the order of writing. During [`Data::Endless`], the message consists of the next bytes that TCP takes.
+    /// After [`Stack::stop`] TCP takes none, and the message never arrives.
     Message(u64),
     /// A message after which the other end closes the connection, without being asked by [`Stack::close`].
     Last(u64),

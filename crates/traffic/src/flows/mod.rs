@@ -128,7 +128,7 @@ impl<'a, N: Net> Flows<'a, N> {
     /// Plays until the end of the run.
     ///
     /// # Errors
-    /// The operating system refuses something, or a connection fails: then the run is none.
+    /// The operating system refuses something, or a connection fails. The run is then invalid.
     pub fn play(mut self) -> io::Result<Played> {
         let jitter = |entry: &Entry| Span(Rng::stream(self.seed, &format!("jitter {}", entry.name)).below(JITTER.0));
         self.driver.start(jitter, &mut self.sockets);

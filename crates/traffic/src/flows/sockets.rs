@@ -19,8 +19,9 @@ use crate::topology::{self, Place};
 
 /// The bytes that a flow that will stop may have written and not sent: it should have little left when it stops.
 const UNSENT: u32 = 128 * 1024;
-/// That bound for a test of responsiveness: the socket takes the next segment when it has sent all, so that a probe on a connection with
-/// load waits for at most one segment in the host. In the simulator it waits for none.
+/// The bound `UNSENT` for a test of responsiveness: the socket accepts the next segment only when it has sent all
+/// others. A probe on a connection with load then waits for at most one segment in the host; in the simulator it waits
+/// for none.
 const UNSENT_UNDER_PROBES: u32 = 1;
 
 /// The bytes of the smallest message that the kernel reads. For a smaller one the call costs as much as reading does.

@@ -118,8 +118,8 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// A client that chooses as it goes has the response to its last request on this connection, and chooses the next. Returns
-    /// whether the client needs the connection no more.
+    /// Handles the response to the last request of a client that chooses its requests one at a time, and lets it choose
+    /// the next. Returns whether the client no longer needs the connection.
     fn choose<S: Stack>(&mut self, now: Time, conn: u32, stack: &mut S) -> bool {
         let row = self.connections[conn as usize].row;
         match (&self.entries[row as usize].app, self.players[row as usize].client.as_deref_mut()) {

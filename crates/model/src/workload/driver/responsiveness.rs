@@ -1,10 +1,11 @@
-//! Tests of responsiveness: connections that carry load, and probes on connections of their own and on those with load.
+//! Tests of responsiveness: connections that carry load, and probes on separate connections and on those with load.
 //!
-//! A self probe is a [`Data::Message`] on a connection with load. Where it goes the way of the load, it is the next bytes that TCP
-//! takes: from then on its time is that of the load, with its window, its queue, and the repair of what was lost before it, since
-//! TCP delivers in order. A world lets nothing wait between the application and TCP there (the draft asks for TCP_NOTSENT_LOWAT).
+//! A self probe is a [`Data::Message`] on a connection with load. In the direction of the load, TCP sends it as the
+//! next bytes after those that it has taken already. Its time therefore includes the window and the queue of the load,
+//! and the retransmission of earlier losses, because TCP delivers in order. A world lets no data wait between the
+//! application and TCP in that direction (the draft asks for TCP_NOTSENT_LOWAT).
 //!
-//! Not modelled: TLS on the connections with load, and the time that the ends need for processing.
+//! Not modelled: TLS on the connections with load, and the processing time of the ends.
 
 use std::collections::VecDeque;
 
