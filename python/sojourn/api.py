@@ -4,8 +4,8 @@
     results = sj.run(plan)
     results.hop("bottleneck").sojourn_ms.p95["fq_codel"].mean
 
-What the command does, Python does with the same results: `load` reads a scenario, `run` plays it, and `Results` has
-the numbers, tables and pictures.
+These functions do what the command's verbs do, with the same results: `load` reads a scenario, `run` plays it, and
+`Results` has the numbers, tables and pictures.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Replayed:
     stats: dict[str, Any] | None
     """The discipline's counters, with the keys of `tc -s -j qdisc show`; None where tc has no JSON for it."""
     warnings: list[str]
-    """What one should know although it is no error."""
+    """Warnings: unusual properties of the replay that are not errors."""
 
 
 def replay(
@@ -248,7 +248,7 @@ def world_of(world: str | World) -> World:
 
 
 def executor_of(on: str | int | Executor | None) -> Executor:
-    """What `on` means: an executor. Raises Refusal for anything else."""
+    """The executor that `on` means. Raises Refusal for anything else."""
     if on is None or isinstance(on, int):
         if on is not None and on < 1:
             raise Refusal(f"on = {on}: expected a number of runs at a time, from 1")
@@ -283,12 +283,12 @@ def _plain(value: Any, address: str) -> Any:
 
 
 def _name(value: Any, place: int) -> str:
-    """What an element of a list is called in an address: its name, or its place."""
+    """The name of a list's element in an address: its `name` if it has one, otherwise its position."""
     return str(value["name"]) if isinstance(value, Mapping) and "name" in value else str(place)
 
 
 def _inline(value: Any, address: str) -> str:
-    """A value as it stands behind `--set KEY=`."""
+    """A value in the syntax of `--set KEY=VALUE`."""
     plain = _plain(value, address)
     if isinstance(plain, Mapping):
         return "{ " + ", ".join(f"{json.dumps(key)} = {_inline(one, address)}" for key, one in plain.items()) + " }"

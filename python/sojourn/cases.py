@@ -85,7 +85,7 @@ class Record(Protocol):
 
     @property
     def about(self) -> dict[str, Any]:
-        """What the plan says of it."""
+        """The plan's description of the run: queues, flows, rates."""
 
     @property
     def title(self) -> str:
@@ -98,7 +98,7 @@ class Record(Protocol):
 
 @dataclass(frozen=True)
 class Cases:
-    """What is compared."""
+    """The cases of a comparison, their runs and their queues."""
 
     title: str
     world: str
@@ -313,7 +313,7 @@ class Case:
     """One of the cases: its runs, which differ in their seed only."""
 
     label: str
-    """What tells it apart from the others; where nothing varies, the discipline of the queue that is compared."""
+    """The words that distinguish it from the other cases; if nothing varies, the discipline of the compared queue."""
     qdisc: str
     """The discipline line of the queue that is compared."""
     runs: list[RunRecord]

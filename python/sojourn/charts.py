@@ -1,4 +1,4 @@
-"""What the figures of papers are drawn with: boxes, bands with intervals, distributions, and words beside curves.
+"""Drawing functions for the figures of papers: boxes, bands with intervals, distributions, and labels next to curves.
 
 Axes come from `figure.subplots(…)`; sojourn.figures leaves room for headline and footer, and sets the style.
 """
@@ -57,7 +57,7 @@ def number(found: Mean, digits: int = 1) -> str:
 
 
 def boxes(axis: Axes, groups: Sequence[str], values: Mapping[str, Sequence[Floats]], colours: Sequence[str]) -> None:
-    """Boxes beside each other in each group: `values` has, by what the legend says, an array for each group.
+    """Boxes next to each other in each group: `values` has, by label of the legend, an array for each group.
 
     A box reaches from the 25th to the 75th percentile with a line at the median, its whiskers from the 5th to the
     95th; each value beyond them is a dot.
@@ -125,7 +125,7 @@ def points(
 
 
 def bars(axis: Axes, groups: Sequence[str], values: Mapping[str, Floats], colours: Sequence[str]) -> None:
-    """Bars beside each other in each group, with 95 % intervals: `values` has a row a group and a column a seed."""
+    """Bars next to each other in each group, with 95 % intervals: `values` has a row a group and a column a seed."""
     width = 0.8 / len(values)
     for place, (name, rows) in enumerate(values.items()):
         at = np.arange(len(groups)) + (place - (len(values) - 1) / 2) * width

@@ -1,4 +1,4 @@
-"""The error that is the user's to mend, and not ours."""
+"""The error that the user can correct, as opposed to a bug of sojourn."""
 
 from __future__ import annotations
 

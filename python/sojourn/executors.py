@@ -29,7 +29,7 @@ class Task(Protocol[ItemIn, OutcomeOut]):
     """How an item is played. It can be pickled, so that another process plays the same."""
 
     def key(self, item: ItemIn, /) -> object:
-        """What the outcome depends on besides the item: the same in every process that may play it."""
+        """All that the outcome depends on besides the item; equal in every process that may play the item."""
 
     def play(self, item: ItemIn, progress: _core.Progress, /) -> OutcomeOut | None:
         """Plays an item. Returns None if it was stopped."""
@@ -50,7 +50,7 @@ class Work(Protocol[ItemIn, Outcome]):
 
 
 Tell = Callable[[float], None]
-"""Is told the simulated seconds of all that is playing now."""
+"""Called with the simulated seconds, in total, of all items that are playing now."""
 
 
 class Executor(Protocol):

@@ -1,7 +1,8 @@
 """The first picture: the delays that people notice, one row for each discipline.
 
-It shows the wait in the compared queue next to the delays of sparse flows: pings, calls, games, pages. Of several flows
-of a kind it shows the one with the highest 95th percentile, since a mean over both directions would hide the worse.
+It shows the wait in the compared queue next to the delays of sparse flows: pings, calls, games, pages. If there are
+several flows of a kind, it shows the one with the highest 95th percentile: a mean over both directions would hide the
+worse one.
 """
 
 from __future__ import annotations

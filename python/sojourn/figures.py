@@ -28,15 +28,15 @@ class Drawing:
     """A figure or table of a paper, or one that belongs to its claims."""
 
     name: str
-    """Of its files, without an extension."""
+    """The name of its files, without an extension."""
     title: str
-    """What it shows, in a line."""
+    """A line that says what it shows."""
     paper: str
-    """What of the paper it draws again: `figure 7`, or the words that it goes with."""
+    """The part of the paper that it reproduces: `figure 7`, or the words that it illustrates."""
     claims: tuple[str, ...]
     """The claims that can be seen in it."""
     runs: tuple[str, ...]
-    """What it needs: names below `[runs]` in claims.toml."""
+    """The runs that it needs: names in `[runs]` of claims.toml."""
     draw: Callable[[Mapping[str, Runs], Figure], None]
     """Draws those runs; axes made with `figure.subplots(…)` leave room for headline and footer."""
 
@@ -55,7 +55,7 @@ class Book:
 
 
 def select(words: Sequence[str], root: Path) -> list[Book]:
-    """What is asked for by papers (`001`, `001-codel`, a path) and figures (`figure-7`, `001/figure-7`); or all."""
+    """The figures that are named by paper (`001`, `001-codel`, a path) or singly (`figure-7`, `001/figure-7`); or all."""
     there = sorted(path.parent for path in root.glob(f"*/{claims.CLAIMS}"))
     ready = [folder for folder in there if _lacks(folder) is None]
     wanted = [(word, *_paper_and_figure(word, there)) for word in words]
@@ -95,7 +95,7 @@ def _paper_and_figure(word: str, there: Sequence[Path]) -> tuple[Path | None, st
 
 
 def _lacks(folder: Path) -> str | None:
-    """What an experiment needs and has not."""
+    """The first file that an experiment's figures need and that is missing; None if there is none."""
     return next((file for file in (claims.QUANTITIES, FIGURES) if not (folder / file).exists()), None)
 
 
@@ -137,7 +137,7 @@ def refusal(drawing: Drawing, found: Found) -> str | None:
 
 
 def lacking(experiment: Experiment, drawing: Drawing, found: Found, world: str) -> str | None:
-    """What of its runs the store does not have, if none was to be played."""
+    """A message about its runs that the store lacks, when no run may be played; None if the store has all of them."""
     name = next((name for name in drawing.runs if name in found.lacking), None)
     return claims.lacking(experiment, name, found, world) if name else None
 
@@ -178,6 +178,6 @@ def _seeds(numbers: Collection[int]) -> str:
 
 
 def write(book: Book, made: plot.Picture, out: Path | None, form: plot.Format = "png") -> Path:
-    """Puts a picture where it belongs: beside its experiment, or into a folder of its paper's name in `out`."""
+    """Writes a picture into its experiment's folder of figures, or into a folder of the paper's name in `out`."""
     folder = out / book.experiment.name if out else book.experiment.folder / FOLDER
     return plot.write(made, folder, form)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Keep:
-    """What is kept of a run besides its measures, which are always kept."""
+    """The data of a run that is kept besides its measures, which are always kept."""
 
     series: bool = False
     """Its queues and flows over time, and the distribution of its sojourns."""
@@ -46,7 +46,7 @@ class Task:
     keep: Keep
 
     def key(self, index: int) -> dict[str, str]:
-        """What plays a run: the digests of the simulator, or of a guest's kernel, modules and program."""
+        """Digests of the programs that play a run: the simulator, or a guest's kernel, modules and program."""
         return self.world.key(self.plan, index)
 
     def play(self, index: int, progress: _core.Progress) -> Finished | None:

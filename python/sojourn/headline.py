@@ -33,7 +33,7 @@ class Fact:
     goodput_mbit: Mean
     """All flows together."""
     felt: tuple[Mean | None, ...]
-    """What sparse flows, calls, web pages and video notice: a number for each of `_noticed`."""
+    """Delays and quality of sparse flows, calls, web pages and video: a number for each of `_noticed`."""
 
 
 def facts(cases: Cases) -> list[Fact]:

@@ -1,7 +1,7 @@
-"""What a run's result depends on, and the name made of it: equal names, equal results.
+"""The identity of a run: a digest of all that its result depends on. Equal identities mean equal results.
 
-A scenario counts as it stands after `--set` and the sweep: the order of its keys, comments, the title, and whether a
-value was in the file, swept or set, are no part of it. The order of hops and of flows is.
+The digest is of the scenario after `--set` and the sweep. The order of keys, comments, the title, and whether a value
+was in the file, swept or set, do not change it. The order of hops and of flows does.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from pathlib import Path
 from typing import Any
 
 NO_PART = ("sweep", "seeds", "title")
-"""Of a file: what says which runs there are, and what they are called."""
+"""Keys of a scenario file that select its runs or name them. They are not part of a run's identity."""
 DIRECTIONS = {"up": "left", "down": "right"}
 """`up` and `down`, and the directions that they mean."""
 SECTIONS = ("hop", "flow", "group")
-"""What there are several of, each with a name."""
+"""Lists of named tables in a scenario file."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What a run is, by digests."""
+    """The digests that identify a run."""
 
     point: str
-    """Of scenario, files that it names, seed and world."""
+    """The digest of the scenario, the files that it names, the seed and the world."""
     engine: str
-    """Of what plays it: the compiled simulator; or kernel, modules and program of a guest."""
+    """The digest of the programs that play it: the compiled simulator; or a guest's kernel, modules and program."""
 
     @property
     def id(self) -> str:
@@ -40,7 +40,7 @@ class Identity:
 
 
 def digest(value: object) -> str:
-    """Of a value's canonical JSON."""
+    """The SHA-256 of a value's canonical JSON, in hexadecimal."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 

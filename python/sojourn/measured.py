@@ -215,7 +215,7 @@ class Hop(Part):
     delivered_bytes = Value("Their bytes: IP length and the hop's overhead.", "bytes")
     drops = Value("Packets dropped.", "packets")
     marks = Value("Packets delivered with an ECN CE mark that they did not have on arrival.", "packets")
-    sojourn_ms = Group(Distribution, "Of delivered packets, from arrival to the start of transmission.", "ms")
+    sojourn_ms = Group(Distribution, "Delivered packets' time from arrival to the start of transmission.", "ms")
     queue_delay_ms = Group(
         Distribution, "Over time: the sojourn of the last departure, held until the next; 0 while idle.", "ms"
     )
@@ -229,7 +229,7 @@ class Hop(Part):
 
 
 class Video(Part):
-    """What the viewer of a video sees, over the measuring window."""
+    """The quality of a video as its viewer sees it, over the measuring window."""
 
     stalls = Value("Times that the picture stood still.", "")
     stalled_s = Value("How long it stood still.", "s")
@@ -271,8 +271,8 @@ class Flow(Part):
     jitter_ms = Group(Distribution, "Packet delay variation: delays above the least of them (RFC 5481).", "ms")
     mos = Value("Mean opinion score of speech, from 1 to 4.5 (ITU-T G.107).")
     slowdown = Group(Distribution, "Completion times over those of an empty path.", "")
-    page_load_s = Group(Distribution, "Of web pages: first SYN to the last byte of the last object.", "s")
-    video = Group(Video, "What the viewer of a video sees.")
+    page_load_s = Group(Distribution, "Load times of web pages: first SYN to the last byte of the last object.", "s")
+    video = Group(Video, "The quality of a video as its viewer sees it.")
     rpm = Group(Rpm, "A test of responsiveness.")
 
 

@@ -18,7 +18,7 @@ from sojourn.errors import Refusal, nearest_of
 from sojourn.queues import DOWN, REVERSE, UP
 
 COLUMNS = ("hops", "flows", "jain", "goodput_mbit")
-"""What of a store's columns holds them."""
+"""The columns of a store that hold measures."""
 
 
 def values(table: pa.Table, address: str) -> NDArray[np.float64]:
@@ -105,7 +105,7 @@ def flows(table: pa.Table) -> list[str]:
 
 
 def of_flow(address: str) -> str:
-    """Whose measure it is."""
+    """The name of the flow whose measure an address is."""
     return _split(address.split(".")[1:], columns.FLOW)[0]
 
 

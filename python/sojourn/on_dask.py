@@ -24,7 +24,7 @@ from sojourn.executors import POLL_S, Executor, Item, Outcome, Tell, Work
 
 Client = Any
 Future = Any
-"""Of `distributed`, which has no types."""
+"""Classes of `distributed`, which has no type hints."""
 
 BUNDLE_S = 2.0
 """Seconds that a bundle should last."""
@@ -56,7 +56,7 @@ class Dask:
 
 
 def name_of(address: str | None) -> str:
-    """What messages call a cluster, and `--on` takes."""
+    """A cluster's name in messages; `--on` accepts it."""
     return f"dask://{address.removeprefix('tcp://')}" if address else "dask"
 
 

@@ -28,7 +28,7 @@ SPARSE = ("pings", "voip", "cbr", "thin")
 
 @dataclass(frozen=True)
 class Measure:
-    """What is compared."""
+    """A measure by which cases are compared."""
 
     name: str
     unit: str
@@ -92,9 +92,9 @@ def sparse_latency(cases: Cases) -> Measure | None:
 
 
 def felt(cases: Cases) -> list[Measure]:
-    """What people notice of calls, web pages, video and responsiveness, where there are such flows.
+    """Measures of what people notice of calls, web pages, video and responsiveness, if there are such flows.
 
-    Of several calls or tests of responsiveness it is the worst.
+    With several calls or tests of responsiveness, the worst one counts.
     """
     kinds = (
         ("voip", "call MOS", "", "mos", "least", False),
@@ -307,7 +307,7 @@ def further_seeds(apart: Sequence[float]) -> int | None:
 
 
 def marks_of(cases: Cases, values: Sequence[Sequence[float | None]], *, lower_is_better: bool) -> list[str]:
-    """Of each case `best`, `worst` or nothing, within its family, by values seed by seed.
+    """The mark of each case within its family, by values seed by seed: `best`, `worst` or none.
 
     Best are the case with the best mean and those that are not shown to differ from it but from the one with the worst
     mean; worst likewise. Nothing is marked where those two are not shown to differ. A difference within rounding counts

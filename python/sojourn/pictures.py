@@ -93,7 +93,7 @@ def _said_of(picture: Picture, left_out: int) -> Picture:
     """With a word about the combinations that have no row."""
     if not left_out or picture.name == swept.NAME:
         return picture
-    words = f" The first {MOST_ROWS} combinations are drawn; {left_out} more stand in the table."
+    words = f" The first {MOST_ROWS} combinations are drawn; {left_out} more are in the table."
     return replace(picture, caption=picture.caption + words)
 
 
@@ -115,7 +115,7 @@ class _Timeline:
     least: float
     """Inches of a row's height, or more where the words to its right need it."""
     numbers: Sequence[Numbers]
-    """Of each row."""
+    """The numbers of each row."""
     draw: Callable[[Axes, int], None]
     """Draws a row, by its place, onto its axes."""
 
@@ -314,7 +314,7 @@ def _over_time(
 
 
 def _throughput(rows: list[Row], hop: str) -> Picture | None:
-    """What the link carried, as a share of what it could."""
+    """A picture of the link's throughput over time, as a share of its rate."""
     series = [_series(row.combination, hop) for row in rows]
     if not any(one is not None for one in series):
         return None
@@ -538,7 +538,7 @@ PER_FLOW: tuple[tuple[str, Callable[[dict[str, Any]], float | None], Callable[[f
     ("goodput, Mbit/s", flow_goodput, number_text),
     ("share of the flow's packets dropped", drop_share, percent_text),
 )
-"""What is drawn of each flow: title, value, and how a value is written."""
+"""The measures that are drawn of each flow: title, value, and how a value is written."""
 
 
 def _dots(axis: Axes, values: Sequence[float | None], at: float, colour: str, kinds: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """The pipeline: from a plan to its results. Every verb that plays scenarios is a view of it.
 
-A plan's runs go to an executor, which plays them in a world; what is finished is kept in memory or in a store. What is
-there already is not played again.
+A plan's runs go to an executor, which plays them in a world. Finished runs are kept in memory or in a store, and runs
+that are already in the store are not played again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def execute(
 
     If nothing is random, only the first seed of each combination is played. `among` picks combinations by what they
     set. `baseline` is the swept value that the others will be compared with. With `only_read` nothing is played, and
-    what is not there does not count. `tell` is told the simulated seconds that are done, and those of all runs.
+    missing runs do not count. `tell` is called with the simulated seconds that are done, and those of all runs.
 
     Ctrl-C stops what is playing and returns what is finished, marked interrupted. Raises Refusal for a baseline that is
     not swept, for `until` that cannot be met, and for a full disk; NothingToRun if the world can play none of the runs.

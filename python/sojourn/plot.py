@@ -100,7 +100,7 @@ METADATA: Mapping[str, dict[str, str | None]] = {
     "svg": {"Creator": "sojourn", "Date": None},
     "pdf": {"Creator": "sojourn", "Producer": "matplotlib", "CreationDate": None},
 }
-"""What would differ from one day or version to the next is left out."""
+"""Metadata of picture files, without anything that changes from day to day or from version to version."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Picture:
     """A figure, the numbers in it, and the words that go with it."""
 
     name: str
-    """Of its files, without an extension."""
+    """The name of its files, without an extension."""
     title: str
     caption: str
     figure: Figure | Drawing
@@ -267,7 +267,7 @@ def ink(colour: str) -> str:
 
 
 LEAST_CONTRAST = 4.5
-"""Of words on white: WCAG 2, 1.4.3."""
+"""The least contrast ratio of text on white (WCAG 2, 1.4.3)."""
 
 
 def contrast(colour: str) -> float:
@@ -441,7 +441,7 @@ def rate_labels(
 ) -> list[tuple[float, float, str]]:
     """Labels of the steps of a link's rate until the `end` in seconds: time, rate in Mbit/s, words.
 
-    The axis is so many inches wide; a step without room for its label has none.
+    `inches` is the width of the axis; a step without room for its label has none.
     """
     if len(steps["mbit"]) > MOST_RATES:
         return []
@@ -457,7 +457,7 @@ def rate_labels(
 
 
 def mean_distribution(found: Sequence[Mapping[str, Sequence[float]]]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Of several distributions (`ms`, and the `share` at or below), the mean of the shares at every `ms`."""
+    """The mean of several distributions (`ms`, and the `share` at or below): that of their shares at every `ms`."""
     grid = np.unique(np.concatenate([np.asarray(one["ms"]) for one in found]))
     shares = [_step_at(np.asarray(one["ms"]), np.asarray(one["share"]), grid) for one in found]
     return grid, np.mean(shares, axis=0)

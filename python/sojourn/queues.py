@@ -94,8 +94,8 @@ def compared(
 ) -> str:
     """The one queue that headlines are about.
 
-    It is a queue whose discipline is swept; else one that is swept otherwise; else any. Of several it is the one in
-    which packets wait longest over all runs; of equal ones the first of the path.
+    It is a queue whose discipline is swept; else one that is swept otherwise; else any. If several qualify, it is the
+    one in which packets wait longest over all runs; of equal ones the first of the path.
     """
     among = swept_disciplines(sets, queues) or swept(sets, queues) or list(queues)
     everywhere = list(loads)

@@ -1,4 +1,4 @@
-"""What was seen, in files: one Parquet file a run, `results.json` beside them, all rebuilt into a report years later.
+"""Results in files: one Parquet file a run, and `results.json`. A report can be made from them years later.
 
 A run's file carries in its metadata what the numbers mean: the file version, the scenario's text, seed, set, world and
 the versions of the tools; and the run's result, so that one file is enough. Nothing in it depends on when or where it
@@ -45,7 +45,7 @@ class RunRecord:
     result: dict[str, Any]
     """The run's entry in `runs` of the JSON output."""
     about: dict[str, Any]
-    """What figures need beside it: the disciplines, rates and flows of the run, as `sojourn check` prints them."""
+    """Other facts that figures need: the run's disciplines, rates and flows, as `sojourn check` prints them."""
     series: dict[str, Columns]
     """By link, columns over time."""
     distribution: dict[str, dict[str, list[float]]]
@@ -83,7 +83,7 @@ def to_json(value: object, *, indent: int | None = 2) -> str:
 def write_atomically(path: Path, write: Callable[[Path], None], *, durable: bool = False) -> None:
     """Lets `write` fill a temporary file in the same folder, then gives it its name: no reader sees half a file.
 
-    What is `durable` is on the disk when this returns, and survives a power cut.
+    With `durable` the file is on the disk when this returns, and survives a power cut.
     """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(handle)
@@ -170,7 +170,7 @@ def write_run(folder: Path, record: RunRecord) -> Path:
 
 
 def write_record(path: Path, record: RunRecord) -> Path:
-    """The same to a file of any name."""
+    """Writes a run's series as `write_run` does, to a file of any name."""
     return _write_table(path, _long(record.series, "link"), _metadata(record))
 
 
@@ -180,7 +180,7 @@ def write_flows(folder: Path, record: RunRecord, flows: Mapping[str, Columns]) -
 
 
 def write_flow_series(path: Path, record: RunRecord, flows: Mapping[str, Columns]) -> Path:
-    """The same to a file of any name."""
+    """Writes the series of a run's flows as `write_flows` does, to a file of any name."""
     return _write_table(path, _long(flows, "flow"), _metadata(record))
 
 
@@ -285,7 +285,7 @@ def read_packets(path: Path) -> Columns:
 
 
 def _split(table: pa.Table, key: str) -> dict[str, Columns]:
-    """What `_long` wrote under each other, apart."""
+    """Separates the columns of several things that `_long` wrote under each other."""
     if key not in table.column_names:
         return {}
     import numpy as np
@@ -312,7 +312,7 @@ def read_folder(path: Path) -> list[RunRecord]:
 
 
 def read_results(path: Path) -> dict[str, Any]:
-    """What `results.json` says."""
+    """The content of `results.json`."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:

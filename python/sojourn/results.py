@@ -41,9 +41,9 @@ class Results:
     kept: Runs = field(repr=False)
     """Where the runs are."""
     plan: _core.Plan | None = field(default=None, repr=False)
-    """What was asked for; None for results that were read from a folder."""
+    """The plan that was asked for; None for results that were read from a folder."""
     skipped: list[dict[str, Any]] = field(default_factory=list)
-    """What could not be played: `set` and `reason`."""
+    """Combinations that could not be played: `set` and `reason`."""
     random: bool = True
     """Whether runs depend on the seed; if not, each combination is played with its first seed only."""
     spared: int = 0
@@ -118,7 +118,7 @@ class Results:
         return found
 
     def means(self, addresses: Sequence[str], of_flows: Sequence[str] = ()) -> dict[str, list[Mean | None]]:
-        """Of each measure, the mean in each combination; `of_flows` are those of every flow that has any."""
+        """The mean of each measure in each combination; `of_flows` are measures of every flow that has them."""
         import numpy as np
 
         found = self.numbers(addresses, of_flows)
@@ -255,7 +255,7 @@ class Results:
 
     @cached_property
     def labels(self) -> list[str]:
-        """What tells each combination apart: its discipline, or what it sets."""
+        """The label of each combination: its discipline, or the values that it sets."""
         return self.cases().labels()
 
     @cached_property
@@ -303,7 +303,7 @@ class Results:
         return polars.from_arrow(found)
 
     def compare(self, *, baseline: str | None = None) -> Differences:
-        """What differs between the combinations, paired seed by seed: each one less the baseline.
+        """The differences between the combinations, paired seed by seed: each one less the baseline.
 
         `baseline` is the swept value that the others are compared with; None: the first. Combinations share their
         seeds, and with a seed the drawn traffic, so these intervals are narrower than those of two means. Raises
@@ -406,10 +406,10 @@ class Results:
 
 @dataclass(frozen=True)
 class Differences:
-    """What differs between combinations, paired seed by seed."""
+    """The differences between combinations, paired seed by seed."""
 
     labels: list[str]
-    """What tells each combination apart."""
+    """The label of each combination."""
     found: tuple[paired.Difference, ...]
 
     def __iter__(self) -> Iterator[paired.Difference]:

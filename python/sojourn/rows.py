@@ -52,7 +52,8 @@ def qdisc_at(combination: Case, hop: str) -> str:
 
 
 def _others(shown: Sequence[Case], hop: str) -> list[str]:
-    """What varies besides this queue's discipline; other queues' disciplines only if rows would be equal without."""
+    """Labels of the values that vary besides this queue's discipline. They include disciplines of other queues only if
+    rows would otherwise be equal."""
     hops = list(shown[0].first.result["hops"])
     own = [{key: value for key, value in one.first.set.items() if not _is_line_of(key, hop, hops)} for one in shown]
     without = words.labels([{key: value for key, value in one.items() if not key.endswith(".qdisc")} for one in own])

@@ -37,7 +37,7 @@ class Runs(Protocol):
 
     @property
     def keeps(self) -> Keep:
-        """What is kept of a run besides its measures."""
+        """The data of a run that is kept besides its measures."""
 
     @property
     def asks_first(self) -> bool:

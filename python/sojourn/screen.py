@@ -232,7 +232,7 @@ def _label_widths(labels: Sequence[Sequence[str]], columns: Sequence[_Column]) -
 
 
 def _number_pages(columns: Sequence[_Column], room: int) -> list[list[_Column]]:
-    """The columns in groups that fit beside the labels."""
+    """The columns in groups, each of which fits next to the labels."""
     pages: list[list[_Column]] = [[]]
     used = 0
     for column in columns:

@@ -64,7 +64,7 @@ class Shape:
     face: str | None = None
     """Colour of the area."""
     width: float = 1.0
-    """Of the outline, in points."""
+    """Width of the outline, in points."""
     alpha: float = 1.0
     dashes: tuple[float, ...] = ()
     """Lengths of dashes and gaps in turn, in widths of the line; none: a whole line."""

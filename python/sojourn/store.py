@@ -38,7 +38,7 @@ SMALL_PACK = 4096
 """Rows; smaller files of runs are joined when there are more than MANY_PACKS of them."""
 MANY_PACKS = 8
 LEFTOVERS = (("claims", "*"), ("new", ".*"), ("series", ".*"))
-"""Where killed processes leave something, beside half-written files of runs."""
+"""Files that killed processes may leave behind, in addition to half-written files of runs."""
 GROUP = 1024
 """Rows that are read at a time."""
 
@@ -51,7 +51,7 @@ class Store:
     damaged: list[str] = field(default_factory=list)
     """Files that were not whole, and what became of them."""
     _ids: dict[str, set[str]] = field(default_factory=dict)
-    """What is in each file of runs, by its name."""
+    """The identities of the runs in each file, by the file's name."""
     _older: set[str] = field(default_factory=set)
     """Those files that an older sojourn wrote, with fewer columns."""
     _made: bool = False
@@ -86,7 +86,7 @@ class Store:
                 records.write_text(self.folder / FACTS, records.to_json({"store": VERSION}) + "\n")
             self._refuse_other_version()
 
-    # What is there.
+    # Questions about the runs that are there.
 
     def present(self, wanted: Collection[str]) -> set[str]:
         """Which of these runs the store has, whole: what is damaged is named in `damaged`, and gone."""
@@ -236,7 +236,7 @@ class Store:
                 os.close(handle)
 
     def _packs(self) -> list[Path]:
-        """The files of runs that are whole as far as their names tell, largest first. What is in them is then known."""
+        """The files of runs whose identities can be read, largest first. Reads those of new files."""
         paths = sorted((self.folder / "runs").glob("[!.]*.parquet"))
         names = {path.name for path in paths}
         for gone in self._ids.keys() - names:

@@ -1,7 +1,8 @@
 """The picture of a sweep over a number: measures against its value, a line a discipline, with intervals over seeds.
 
-The number may be a key's (a rate, delay, RTT, count) or a parameter in the disciplines' lines (`codel target 5ms`). Of
-several swept numbers the one with most values is the x axis; what else varies, except disciplines, has rows of panels.
+The number may be a key's (a rate, delay, RTT, count) or a parameter in the disciplines' lines (`codel target 5ms`). If
+several numbers are swept, the one with most values is the x axis. Anything else that varies, except disciplines, has
+rows of panels.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ class Point:
     line: str
     """The discipline, without the number."""
     rest: str
-    """What else varies: the row of panels."""
+    """Other values that vary, in words: they select the row of panels."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What is drawn against the number."""
+    """A measure that is drawn against the number."""
 
     name: str
     title: str
@@ -88,7 +89,7 @@ def axis_of(combinations: Sequence[Case], hop: str) -> Axis | None:
 
 
 def _rests(sets: Sequence[Mapping[str, Any]], hop: str, given: Sequence[object]) -> list[dict[str, Any]]:
-    """What else is set in each combination: without this queue's discipline, and without what `given` decides.
+    """Other values that each combination sets: without this queue's discipline, and without those that `given` decides.
 
     Keys that move together with a discipline or with the number (`zip`) say nothing of their own.
     """
@@ -131,7 +132,7 @@ def _by_parameter(lines: Sequence[str], rests: Sequence[Mapping[str, Any]]) -> l
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a picture of an axis shows, and where."""
+    """The layout of a picture of an axis: its points, and the panels that show them."""
 
     points: list[Point]
     titles: dict[str, str]

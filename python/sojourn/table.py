@@ -337,8 +337,8 @@ def joined(made: Sequence[Table]) -> Table | None:
 
 
 def _path_table(cases: Cases, shown_below: Collection[str]) -> Table:
-    """What belongs to no single queue: the delays of all queues in a direction together, where several of them are
-    shown, and goodput, unless a table of flows has it."""
+    """A table of measures that belong to no single queue: the delays of all queues in a direction together, if several
+    of them are shown, and goodput, unless a table of flows has it."""
     directions = {way: cases.along(name) for name in cases.shown for way in [_way(name)]}
     sums = {way: names for way, names in directions.items() if len([one for one in names if one in cases.shown]) > 1}
     columns = [GOODPUT] if sums or GOODPUT.path not in shown_below else []
@@ -547,7 +547,7 @@ def more_seeds(count: int | None) -> str:
 
 
 def legend(cases: Cases) -> str:
-    """What the marks `best` and `worst` mean."""
+    """A line that explains the marks `best` and `worst`."""
     among = f" among the cases{paired.same_setting(cases)}" if paired.setting_keys(cases) else ""
     return (
         f"* best and ! worst of a column{among}: * is shown to differ from the worst and not from the best,"
@@ -700,7 +700,7 @@ _EMPTY: dict[str, dict[str, None]] = {
     "queue_packets": _SHAPE,
     "standing_queue_ms": dict.fromkeys(("p10", "p50", "p90")),
 }
-"""What a distribution without samples is in CSV: its columns are always there, empty."""
+"""Distributions without samples, in CSV: their columns are always there, empty."""
 _EVERY_FLOW = ("kind", "cc", "goodput_mbit", "retransmits", "packets", "drops", "completed", "unfinished")
 _TCP = {"rtt_ms": _SHAPE}
 _TRANSFER: dict[str, Any] = {"rtt_ms": _SHAPE, "fct_s": _SHAPE, "slowdown": _SHAPE}

@@ -16,7 +16,7 @@ BEFORE = (
     "eth0 is the interface that sends in the direction named: LAN or an ifb for a download, WAN for an upload. Before "
     "each command, remove what is set (an error means that nothing was):"
 )
-"""What holds for all commands: which interface is meant, and the state in which it has to be. `CLEAR` follows."""
+"""A note about all commands: which interface they mean, and the state that it must be in. `CLEAR` follows it."""
 
 
 def by_queues(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, ...], list[str]]:

@@ -169,7 +169,7 @@ def lines_of(value: object) -> list[str]:
 def disciplines_of(line: str) -> list[str]:
     """The names of the disciplines in a line, the outermost first: `htb rate 8mbit child codel` has two.
 
-    Of a discipline that changes, those at the start.
+    If the discipline changes during the run, they are those at the start.
     """
     return [part.split()[0] for part in lines_of(line)[0].split(" child ") if part.split()]
 
@@ -177,7 +177,7 @@ def disciplines_of(line: str) -> list[str]:
 def short_name(line: str) -> str:
     """A line without its parameters: `htb + codel`; of a discipline that changes, all its names: `cake → fq_codel`.
 
-    Where only parameters change, the name stands twice: `cake → cake`.
+    If only parameters change, the name is written twice: `cake → cake`.
     """
     names = [" + ".join(disciplines_of(one)) for one in lines_of(line)]
     changes = [name for name, before in zip(names[1:], names, strict=False) if name != before]
@@ -193,8 +193,8 @@ def short_names(lines: Sequence[str]) -> list[str]:
 def merged(cases: Sequence[Sequence[str]]) -> list[str]:
     """A label for each case that has several lines, one for each queue, so that it holds for each of these.
 
-    Words in which the lines differ stand together (`cake dual-dsthost or dual-srchost`). What all cases of a discipline
-    begin with is left out, but for its name.
+    Words in which the lines differ are joined by "or" (`cake dual-dsthost or dual-srchost`). Words that all cases of a
+    discipline begin with are left out, except its name.
     """
     whole = []
     for lines in cases:
@@ -221,7 +221,7 @@ def _begin(own: Sequence[str], all_words: Sequence[Sequence[str]]) -> int:
 
 
 def parameters_of(line: str) -> str:
-    """What `short_name` leaves out: of a shaper and what stands below it, first the shaper's parameters."""
+    """The parameters that `short_name` leaves out; of a shaper with a child, the shaper's parameters come first."""
     return "; ".join(filter(None, (part.partition(" ")[2] for part in line.split(" child "))))
 
 
@@ -238,7 +238,7 @@ def distinct(values: Sequence[object]) -> list[str]:
 def labels(sets: Sequence[Mapping[str, Any]]) -> list[str]:
     """A label for each combination of a sweep: only what differs between them.
 
-    Swept lines that say the same in a combination, as for both directions of a hop, stand in it once.
+    Swept lines that are equal in a combination, as for both directions of a hop, are in its label once.
     """
     keys = list(dict.fromkeys(key for one in sets for key in one))
     texts: dict[str, dict[str, str]] = {}

@@ -14,7 +14,7 @@ from sojourn import _core
 
 
 class Played(Protocol):
-    """What a world returns for a run."""
+    """The result of a run in a world."""
 
     @property
     def output(self) -> _core.Output:
@@ -37,7 +37,7 @@ class World(Protocol):
         """`sim` or `kernel`."""
 
     def key(self, plan: _core.Plan, index: int) -> dict[str, str]:
-        """What a run's result depends on besides the scenario and the seed."""
+        """All that a run's result depends on besides the scenario and the seed."""
 
     def refusal(self, plan: _core.Plan, index: int) -> str | None:
         """The reason why this world cannot play a run, if there is one; it is the same for all seeds."""
@@ -50,7 +50,7 @@ class World(Protocol):
 
 @dataclass(frozen=True)
 class Simulated:
-    """What the simulator returns for a run."""
+    """The result of a run in the simulator."""
 
     output: _core.Output
     cpu_s: float

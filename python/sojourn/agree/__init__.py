@@ -1,8 +1,8 @@
 """Scenarios in the simulator and in the real kernel, seed by seed: how far apart are they?
 
-What was played is kept in a folder, a file a run, under a name made of all that it depends on: the scenario's text, set
-and seed, and the programs that played it. So an interrupted comparison goes on where it was, and a new simulator is
-compared with the old kernel's runs.
+Each finished run is kept as a file whose name is made of all that the run depends on: the scenario's text, set and
+seed, and the programs that played it. An interrupted comparison therefore continues where it was, and a new simulator
+is compared with the kernel runs that are there already.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from sojourn.plan import load
 from sojourn.worlds import Played, Simulator, World, playable
 
 POINTS = 600
-"""Of a series, for a picture."""
+"""Points of a series in a picture."""
 COUNTS = 2
-"""What is counted of a run now; of what is kept from before, the kernel's retransmissions are left out."""
+"""The version of the counts that a run is kept with. In older files the kernel's retransmissions are ignored."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Job:
 
 @dataclass
 class Comparison:
-    """What both worlds gave, and what one of them can't."""
+    """The results of both worlds, and the runs that one of them cannot play."""
 
     pairs: list[Pair]
     skipped: list[dict[str, Any]]
@@ -59,7 +59,7 @@ class Comparison:
     older: int = 0
     """Runs of the kernel that another guest program or other modules played than are here now."""
     warnings: list[str] = field(default_factory=list)
-    """What the scenarios' plans warn of."""
+    """The warnings of the scenarios' plans."""
 
 
 def store() -> Path:
@@ -79,7 +79,7 @@ def compare(
     kept_only: bool = False,
     on_progress: Callable[[float, float], None] = lambda _done_s, _all_s: None,
 ) -> Comparison:
-    """Plays each scenario with so many seeds in both worlds, and reads what was played before.
+    """Plays each scenario with `seeds` seeds in both worlds, and reads the runs that were played before.
 
     Ctrl-C stops the others; what is finished is kept and compared, marked interrupted. Raises Refusal or `_core.Error`
     for a scenario that is not one, and if there is no kernel. With `again` the kernel's runs of older guests are played
@@ -159,7 +159,7 @@ def _identity(name: str, world: World, plan: _core.Plan, index: int) -> str:
 
 
 def _kernel(world: World, plan: _core.Plan, index: int) -> str:
-    """What plays in the kernel world, in words."""
+    """The kernel that plays a run, in words: release, ticks a second and digest."""
     assert isinstance(world, Guests)
     kernel = world.kernel(plan, index)
     return f"Linux {kernel.release}, {kernel.hz} Hz, {kernel.digest[:12]}"
@@ -211,7 +211,7 @@ class _Work:
 
 
 def run_of(world: str, played: Played, *, series: bool) -> Run:
-    """What is kept of a run that a world has played."""
+    """The part of a played run that is kept."""
     output = played.output
     result = output.result()
     result.pop("startup", None)
@@ -252,7 +252,7 @@ def _thin(columns: dict[str, Any]) -> dict[str, list[float]]:
 
 
 def _read(job: Job) -> Run | None:
-    """What is kept of a run; nothing if there is no file, or a damaged one: it is played again then."""
+    """A kept run; None if its file is missing or damaged, so that the run is played again."""
     try:
         run = Run(**json.loads(job.place.read_text(encoding="utf-8")))
         if run.world == "kernel" and run.counts < COUNTS:
@@ -273,7 +273,7 @@ def _player(guests: Guests, job: Job) -> str:
 
 
 def _pairs(here: Sequence[tuple[Job, Run]]) -> list[Pair]:
-    """What is there, paired: a pair for each combination and queue that is shown."""
+    """Runs of both worlds in pairs: one for each combination and queue that is shown."""
     files: dict[str, list[Run]] = {}
     for job, run in here:
         files.setdefault(job.file, []).append(run)

@@ -32,7 +32,7 @@ class Measure:
     floor: float = 1.0
     """A share is never taken of less than this."""
     of_path: bool = False
-    """Of all flows together: it belongs to the queue that is compared, so that it counts once."""
+    """Whether it is a measure of all flows together. Only the compared queue has it, so that it counts once."""
 
     def apart(self, sim: float, kernel: float, scale: float | None = None) -> float:
         """The simulator's number less the kernel's, as a share or in points."""
@@ -43,7 +43,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Run:
-    """What is kept of a run in a world."""
+    """The part of a run in a world that is kept."""
 
     world: str
     seed: int
@@ -56,9 +56,9 @@ class Run:
     player: str = ""
     """Which program and modules played it in the guest."""
     series: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-    """Of the first seed: by hop `time_s` and `queue_delay_ms`; as `cwnd` those of the first sender."""
+    """Series of the first seed: by hop, `time_s` and `queue_delay_ms`; by `cwnd`, the first sender's window."""
     counts: int = 1
-    """What the numbers mean: from 2 on a packet that Linux repeats counts as the segments in it, before as one."""
+    """The version of the counts: from 2 on, a packet that Linux retransmits counts as its segments, before as one."""
 
 
 def _hop(*path: str, scale: float = 1.0) -> Callable[[Run, str], float | None]:
@@ -111,11 +111,11 @@ class Difference:
     value: float
     """The simulator's mean less the kernel's, as a share of the kernel's or in points."""
     half_width: float | None
-    """Of its 95 % interval: Student's, of the differences seed by seed."""
+    """Half the width of the 95 % interval of the mean (Student's t), from the differences seed by seed."""
     verdict: str
     """`agrees`: shown to be within the margin (two one-sided tests at 5 %); `differs`: shown to be beyond; `open`."""
     chance: float | None
-    """What the kernel differs from itself by, in the median: two means of its own over as many seeds. None of one."""
+    """The median difference between two means of the kernel's own over as many seeds; None with a single seed."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Pair:
 
     file: str
     label: str
-    """What distinguishes it within its file."""
+    """The words that distinguish the combination from the others of its file."""
     hop: str
     qdisc: str
     title: str
@@ -132,7 +132,7 @@ class Pair:
     """By seed."""
     kernel: dict[int, Run]
     rest: str = ""
-    """What of that is no discipline."""
+    """The part of the label that is not a discipline."""
     compared: bool = True
     """Whether it is the queue that the file is about; measures of the whole path are its alone."""
 
@@ -148,7 +148,7 @@ class Pair:
         return sorted(self.sim.keys() & self.kernel.keys())
 
     def differences(self) -> Iterator[Difference]:
-        """Of every measure that both worlds have."""
+        """The difference in every measure that both worlds have."""
         for measure in MEASURES:
             if (one := self.difference(measure)) is not None:
                 yield one
@@ -159,7 +159,7 @@ class Pair:
         return any(one != sojourns[0] for one in sojourns)
 
     def difference(self, measure: Measure) -> Difference | None:
-        """Of one measure; nothing where a world has no such number, or both have nothing of it."""
+        """The difference in one measure; None if a world has no such number, or if it is 0 in both."""
         if measure.of_path and not self.compared:
             return None
         both = [
@@ -191,7 +191,7 @@ class Pair:
 
 
 MEDIAN_OF_NORMAL = statistics.NormalDist().inv_cdf(0.75)
-"""Of a standard normal number's size."""
+"""The median of the absolute value of a standard normal variable."""
 
 
 def _judged(measure: Measure, sim: float, kernel: float, apart: Sequence[float], own: Sequence[float]) -> Difference:
@@ -225,7 +225,7 @@ class Summary:
     measure: Measure
     count: int
     median: float
-    """Of the absolute differences."""
+    """The median of the absolute differences."""
     chance: float | None
     """The median of what chance alone makes of them."""
     p90: float
@@ -239,7 +239,7 @@ def differences(pairs: Sequence[Pair], measure: Measure) -> list[Difference]:
 
 
 def summaries(pairs: Sequence[Pair]) -> list[Summary]:
-    """Of each measure that any pair has."""
+    """A summary of each measure that any pair has."""
     found = []
     for measure in MEASURES:
         all_of_them = differences(pairs, measure)

@@ -101,7 +101,7 @@ def overview(pairs: Sequence[Pair], about: str) -> Picture:
             figure,
             "How far the simulator is from the kernel",
             "The simulator's number less the kernel's, a row a combination. The grey band is ± 10 %; bars are 95 % "
-            f"intervals over the seeds; what is beyond ± {100 * MOST:.0f} % stands at the edge.",
+            f"intervals over the seeds; differences beyond ± {100 * MOST:.0f} % are drawn at the edge.",
             about,
         )
     data = Data(["combination", "measure", "difference_share", "half_width"], rows)

@@ -1,4 +1,4 @@
-"""What was compared, as tables and as JSON."""
+"""A comparison of the worlds as tables and as JSON."""
 
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ def agree(
     """Measure how well the simulator agrees with the real kernel.
 
     SCENARIOS are scenario files, names of scenarios that come with sojourn, or folders of files. Each is played in
-    both worlds with the same seeds, and compared seed by seed. What was played is kept, so an interrupted comparison
-    goes on where it was.
+    both worlds with the same seeds, and compared seed by seed. Finished runs are kept, so an interrupted comparison
+    continues where it was.
     """
     from sojourn import agree as agreement
     from sojourn import records

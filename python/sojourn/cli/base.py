@@ -1,4 +1,4 @@
-"""What the verbs share: the group, the options, the way to refuse."""
+"""Code that all verbs of the command share: the group, common options, and how errors are reported."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ def load_plan(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: 
 
 
 def name_skipped(skipped: Sequence[dict[str, Any]]) -> None:
-    """What of a sweep does not run, and why: to stderr, a line each."""
+    """Prints the combinations of a sweep that are not run, and why: a line each, to stderr."""
     for one in skipped:
         click.echo(f"sojourn: skipped {set_text(one['set'])}: {one['reason']}", err=True)
 
@@ -346,7 +346,7 @@ def gather_runs(
     executor: Executor,
     play: bool,
 ) -> Found:
-    """The runs that a paper's claims or figures need, with a bar; `what` they are for is said beside it."""
+    """The runs that a paper's claims or figures need, with a progress bar whose label says `what` they are for."""
     from sojourn import claims
 
     with simulated_seconds(f"{experiment.name}, {what}") as tell:

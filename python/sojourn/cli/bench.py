@@ -19,7 +19,10 @@ from sojourn.cli.base import cli, fail, format_option, rows_as_csv
 SCALE = (10, 100, 1_000, 10_000, 100_000)
 """Numbers of flows of `bench scale`."""
 LEAST = 500
-"""What so many flows more cost is seen: beside fewer the smallest run's large windows count."""
+"""The least number of additional flows for which memory a flow is reported.
+
+With fewer, the larger windows of the smallest run's flows would distort it.
+"""
 BRIEF = {
     "flows": "flows",
     "packets": "packets",
@@ -48,9 +51,9 @@ def bench(name: str, form: str) -> None:
     """Measure how fast the simulator is: CPU time and memory of the Rust bench program, without start-up. The time is
     the best of several runs; the memory is the peak of another one, which has no huge pages.
 
-    scale: 10 to 100,000 flows on 10 Gbit/s below fq_codel, with the memory that a flow allocates beyond the smallest
-    run (where there are 500 more: fewer have larger windows), and the instructions that a packet costs where valgrind
-    is there to count them.
+    scale: 10 to 100,000 flows through a 10 Gbit/s link with fq_codel. It reports the memory that a further flow allocates,
+    compared with the smallest run (if there are at least 500 more: fewer flows have larger windows), and the
+    instructions a packet if valgrind is installed.
     """
     program = _bench_program()
     found = _scale(program) if name == "scale" else _measured([program, name])
@@ -98,7 +101,7 @@ def _measured(command: list[str]) -> dict[str, Any]:
 
 
 def _instructions(command: list[str]) -> int | None:
-    """What a command executes, if valgrind is there to count."""
+    """The number of instructions that a command executes, counted by valgrind; None if valgrind is not installed."""
     valgrind = shutil.which("valgrind")
     if valgrind is None:
         return None
@@ -109,7 +112,7 @@ def _instructions(command: list[str]) -> int | None:
 
 
 def _output(command: list[str], **environment: str) -> str:
-    """What a command writes; like the wheel, its allocator keeps what a run gave back."""
+    """The standard output of a command. As in the wheel, the allocator keeps memory that a run has freed."""
     surroundings = {"MIMALLOC_PURGE_DELAY": "-1"} | os.environ | environment
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, env=surroundings)
     if done.returncode != 0:

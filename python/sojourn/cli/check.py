@@ -26,7 +26,7 @@ from sojourn.worlds import Simulator, playable
 SHOWN = 40
 """Combinations that the text lists."""
 HOP = ("name", "rate", "delay", "qdisc")
-"""What the text says of every queue."""
+"""The facts that the text lists of every queue."""
 
 
 @cli.command(
@@ -110,7 +110,7 @@ def _show_commands(disciplines: list[tuple[str, str]]) -> None:
 
 
 def _beside(hop: dict[str, Any]) -> str:
-    """What only some queues have: a card below, impairments, flow control, a fall of the rate that clears them."""
+    """Settings that only some queues have: a network card, impairments, flow control, a flush when the rate falls."""
     words = []
     if nic := hop["nic"]:
         words.append(f"nic ring {nic['ring']}" + (" bql" if nic["bql"] else ""))

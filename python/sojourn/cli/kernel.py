@@ -43,7 +43,7 @@ Examples:
 @click.option(
     "--hz", type=click.Choice([str(hz) for hz in store.RATES_HZ]), default="250", show_default=True, help="Timer ticks."
 )
-@click.option("--version", metavar="V", help="Of Linux, such as 6.1 [default: the newest that apt has, up to 7.x].")
+@click.option("--version", metavar="V", help="Linux version, such as 6.1 [default: the newest of apt, up to 7.x].")
 @click.option("--source", "tree", type=click.Path(path_type=Path), metavar="TREE", help="A Linux source tree instead.")
 @click.option("--update", is_flag=True, help="Look for a newer source even if a kernel is built already.")
 @click.option(
@@ -55,7 +55,7 @@ def build(
 ) -> None:
     """Get a Linux source, configure and patch it, build it into the cache: some minutes, and no root.
 
-    What is built already is built no second time. Missing build tools are brought into the cache where apt is there.
+    A kernel that is already built is not built again. Missing build tools are fetched into the cache if apt is there.
     """
     from sojourn.kernel import build as builder
 

@@ -51,7 +51,7 @@ qdisc = "{down_fifo}"
 overhead = {overhead}  # bytes that the line adds to each IP packet: {overhead_words}
 up = {{ rate = "{up}", qdisc = "{up_fifo}" }}
 
-# What people do at home, all at once. Remove what nobody does at yours.
+# Traffic of a busy home, all at once. Remove the flows that yours does not have.
 [[flow]]
 name = "download"
 kind = "bulk"  # one TCP connection that sends as fast as it can until the end
@@ -80,8 +80,8 @@ name = "ping"  # shows the delay that everybody has
 kind = "pings"
 interval = "100ms"  # between two pings
 
-# What is compared: first the modem's buffer alone, as it is today. Then a router in front of the modem, whose shaper
-# (htb, or cake's own) sends at {percent} % of the line's rate: the queue forms in the router, where a discipline
+# The cases to compare: first the modem's buffer alone, as it is today. Then a router in front of the modem, whose
+# shaper (htb, or cake's own) sends at {percent} % of the line's rate: the queue forms in the router, where a discipline
 # manages it, and not in the modem.
 [sweep]
 # The first line of the one list is played with the first line of the other, and so on; without "zip" every line of the

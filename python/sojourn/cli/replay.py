@@ -28,7 +28,7 @@ Examples:
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option("--qdisc", required=True, metavar="SPEC", help="A discipline as tc writes it.")
 @click.option("--rate", metavar="R", help="Generate the dequeues: a busy server of this rate.")
-@click.option("--world", type=click.Choice(["sim", "kernel"]), default="sim", show_default=True, help="Whose code.")
+@click.option("--world", type=click.Choice(["sim", "kernel"]), default="sim", show_default=True, help="Where it runs.")
 @click.option(
     "--mtu", type=int, callback=bounded(1, 2**31 - 1), default=1514, show_default=True, help="Bytes of a full packet."
 )

@@ -24,7 +24,7 @@ Examples:
 )
 @click.argument("source", metavar="DIR|FILE", type=click.Path(path_type=Path))
 @click.option(
-    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Where the report goes [default: beside it]."
+    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the report [default: that of the results]."
 )
 @picture_format_option
 def report(source: Path, out: Path | None, form: str, picture: Format) -> None:

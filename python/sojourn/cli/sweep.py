@@ -97,10 +97,10 @@ def sweep(
 ) -> None:
     """Run a scenario's [sweep] and keep the runs in a store; only runs that it lacks are played.
 
-    A run is known by all that it depends on: the scenario as it stands after --set and the sweep, the files it names,
-    its seed, the world and what plays it. So a repeated sweep runs nothing, an extended one only what is new, a killed
-    one goes on, and several at once share the work. MEASURE is, for example, sojourn_ms.p95 of the queue compared,
-    hops.NAME.utilisation, flows.NAME.fct_s.p50 or goodput_mbit.
+    A run is identified by all that it depends on: the scenario after --set and the sweep, the files it names, its
+    seed, the world and the version of the program that plays it. So a repeated sweep plays nothing, an extended one
+    only its new runs, a killed one continues, and several at once share the work. MEASURE is, for example,
+    sojourn_ms.p95 of the queue compared, hops.NAME.utilisation, flows.NAME.fct_s.p50 or goodput_mbit.
 
     With -f text pictures are drawn too, with their numbers as CSV: the delays of every combination, and curves if a
     number is swept. With json or csv they are drawn if --out or their format asks for it.

@@ -41,7 +41,7 @@ Examples:
     metavar="FILE",
     help="Your shared library with the functions of sojourn.h (crates/ffi/include).",
 )
-@click.option("--world", type=click.Choice(["sim", "kernel"]), default="sim", show_default=True, help="Whose code.")
+@click.option("--world", type=click.Choice(["sim", "kernel"]), default="sim", show_default=True, help="Where it runs.")
 @click.option(
     "--qdisc-module",
     "module",
@@ -63,10 +63,15 @@ Examples:
 )
 @click.option("--traces", type=int, callback=bounded(1, 10_000), default=10, show_default=True, help="Random traces.")
 @click.option(
-    "--packets", type=int, callback=bounded(1, 10_000_000), default=3000, show_default=True, help="In a random trace."
+    "--packets",
+    type=int,
+    callback=bounded(1, 10_000_000),
+    default=3000,
+    show_default=True,
+    help="Packets in a random trace.",
 )
 @click.option(
-    "--seed", type=int, callback=bounded(0, 2**31), default=1, show_default=True, help="Of the random traces."
+    "--seed", type=int, callback=bounded(0, 2**31), default=1, show_default=True, help="Seed of the random traces."
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Where failed traces go, a new folder (else results/…).")
 @format_option("text")

@@ -11,7 +11,7 @@ from typing import BinaryIO
 MAGIC = b"070701"
 LAST = "TRAILER!!!"
 LIBRARIES = "lib/x86_64-linux-gnu"
-"""Where a program finds its libraries without being told."""
+"""The folder in which the dynamic loader looks for libraries by default."""
 
 
 class Writer:

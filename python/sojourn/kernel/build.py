@@ -39,7 +39,7 @@ KEPT_OF_SOURCE = (
     "net/sched",
     "lib/dynamic_queue_limits.c",
 )
-"""What building modules later needs, disciplines' sources to look at, and what crates/oracle compiles."""
+"""Files that are kept for building modules later, for reading the disciplines' sources, and for crates/oracle."""
 USELESS_IN_BUILD = ("*.o", "*.a", "*.cmd", "*.order", "*.i", "*.s", "vmlinux*", "linux", "*.lds", "System.map")
 
 
@@ -266,7 +266,7 @@ def _remove(path: Path) -> None:
 
 
 def _try_a_module(kernel: Kernel, private: Path) -> None:
-    """What was left must suffice: a module of three lines is built with it."""
+    """Builds a module of three lines with the files that were kept, to see that they suffice."""
     work = private / "try"
     work.mkdir()
     (work / "try.c").write_text('#include <linux/module.h>\n#include <net/pkt_sched.h>\nMODULE_LICENSE("GPL");\n')

@@ -1,7 +1,7 @@
 """Boots a guest: one run of a User-Mode Linux kernel in virtual time, with the same bytes whoever starts it.
 
-What a guest computes depends on its kernel, its seed and the job's files, and on nothing else. The kernel mixes its
-command line into its random numbers, so no path of ours is on it. Instead the guest's working directory is a private
+A guest's results depend only on its kernel, its seed and the job's files. The kernel mixes its command line into its
+random numbers, so the command line has no path of the host. Instead the guest's working directory is a private
 folder with the program `sojourn-guest` as `init`, our modules, and a link `run` to the folder of the run. The guest
 sees the host's files read-only as its root, starts `/proc/self/cwd/init`, and mounts `RUN` by hostfs: the one place
 that it may write to. It reads `job.json` there, and writes `ended.json` last.
@@ -36,7 +36,7 @@ MODULES = "/proc/self/cwd/modules"
 """The same for the folder with our modules, NAME.ko each: their place does not depend on the user's folders."""
 JOB, ENDED = "job.json", "ended.json"
 START_S = 1_700_000_000
-"""What the guest's clock shows when it starts, in seconds of Unix time."""
+"""The guest's clock when it starts, in seconds of Unix time."""
 POLL_S = 0.05
 """How often a stop is looked for."""
 LONGEST_CONSOLE = 2**20
@@ -52,10 +52,10 @@ class Ended:
     exit: int
     """The exit code of the guest's process; negative: the signal that ended it."""
     console: str
-    """What the guest's kernel and programs printed, at most the last `LONGEST_CONSOLE` bytes."""
+    """The output of the guest's kernel and programs, at most the last `LONGEST_CONSOLE` bytes."""
     wall_s: float
     answer: dict[str, Any]
-    """What stands in `ended.json`."""
+    """The content of `ended.json`."""
     error: str | None
     """Why the job was not done, in a line; None if it was."""
     stopped: bool = False
@@ -69,13 +69,13 @@ class Ended:
 
 
 def find_program() -> Path:
-    """The guest's first process: `sojourn-guest`, beside the command or on the PATH."""
+    """The guest's first process: `sojourn-guest`, in the command's folder or on the PATH."""
     asked = os.environ.get("SOJOURN_GUEST")
     beside = Path(sys.executable).parent / "sojourn-guest"
     found = asked or (str(beside) if beside.exists() else shutil.which("sojourn-guest"))
     if not found or not Path(found).exists():
         raise Refusal(
-            "the guest's program sojourn-guest is missing beside the command: install the wheel again, "
+            "the guest's program sojourn-guest is not in the command's folder: install the wheel again, "
             "or name it in the environment, SOJOURN_GUEST=PROGRAM"
         )
     return Path(found).resolve()
@@ -150,7 +150,7 @@ def supervise(
 
 
 def ended(folder: Path, end: End, timeout_s: float) -> Ended:
-    """What came of a run: from the guest's own word, and from the way it ended."""
+    """The outcome of a run, from the guest's answer and from the way its process ended."""
     answer = _answer(folder)
     if end.verdict == "time":
         error: str | None = f"the guest did not end within {timeout_s:g} s and was killed{_last_words(end.console)}"
@@ -162,9 +162,10 @@ def ended(folder: Path, end: End, timeout_s: float) -> Ended:
 
 
 def _furnish(private: Path, init: Path, modules: dict[str, Path], folder: Path) -> None:
-    """What the guest finds in its working directory.
+    """Fills the guest's working directory.
 
-    Copies, and not links: each step of a path that the guest's kernel follows takes its clock some nanoseconds further.
+    The files are copies and not links: each step of a path that the guest's kernel resolves advances its clock by some
+    nanoseconds.
     """
     if init.is_file():
         shutil.copy(init, private / "init")
@@ -205,7 +206,7 @@ def _killed_with_us() -> list[str]:
 
 
 def _environment(seed: int, memory: str) -> dict[str, str]:
-    """What the kernel's process sees of ours: nothing, so that nothing of it can reach a result."""
+    """The environment of the kernel's process. It inherits nothing of the host's, so that no result depends on it."""
     return {
         "UML_SEED": str(seed),  # our patch: every random byte of the guest is a function of it
         "TMPDIR": str(_roomy_folder(memory)),  # the guest's memory is a deleted file

@@ -21,7 +21,7 @@ class Kernel:
     """Timer ticks a second; a part of every result."""
     variant: str
     digest: str
-    """Of all that it was made from: results are comparable, byte by byte, between equal digests."""
+    """The digest of all that it was built from. Kernels with equal digests give equal results, byte for byte."""
     build: Path
     """The tree that modules are built against."""
     source: Path

@@ -1,10 +1,10 @@
 """The cross-check: a distribution's own kernel image in QEMU, in virtual time too, five to forty times as slow.
 
-Debian's `linux-image-*` and its headers are unpacked into the cache, QEMU beside the other tools: no root. The guest's
-files are an archive that the kernel unpacks into its memory; the run's folder goes in with it, and comes out as an
-archive through a port that the guest opens after the job only. Random numbers
-mostly repeat with the seed, but QEMU delivers some of its events when the host gets to them, above all on a busy host:
-a repetition may differ by some tenths of a percent. It is a cross-check, and no reference.
+Debian's `linux-image-*` with its headers and QEMU are unpacked into the cache, which needs no root. The guest's files
+are an archive that the kernel unpacks into its memory. The archive includes the run's folder, which comes back as an
+archive through a serial port that the guest opens after the job only. Random numbers mostly repeat with the seed, but
+QEMU delivers some events when the host gets to them, above all on a busy host: a repetition may differ by some tenths
+of a percent. It is a cross-check, not a reference.
 
 With `cpus` above 1 the guest runs in the host's time, on as many threads: for what races would break.
 """
@@ -33,16 +33,16 @@ IMAGE = r"linux-image-(\d+)\.(\d+)\.(?!.*(?:cloud|rt|unsigned|dbg))\S*-amd64$"
 HZ = 250
 """Debian's."""
 WORK = "/work"
-"""Where the run's folder is in the guest; `sojourn-guest` is told by the environment's SOJOURN_WORK."""
+"""The run's folder in the guest; `sojourn-guest` reads it from the environment variable SOJOURN_WORK."""
 KEPT = ("net", "drivers/net", "drivers/char", "drivers/virtio", "lib", "crypto")
-"""Of the kernel's modules: queue disciplines and what they need, virtual devices, the port for the result."""
+"""Folders of kernel modules that are kept: disciplines, their dependencies, virtual devices, the result's port."""
 LOADED = re.compile(
     r"(sch|cls|act|em)_\w+|tcp_\w+|veth|ifb|dummy|ipip|bridge|8021q|inet_diag|udp_diag|nf_conntrack|pktgen"
 )
 """Those that are loaded before the job, with what they depend on."""
 NOT_LOADED = {"tcp_diag", "sch_teql", "act_ipt", "em_ipt", "em_canid", "em_ipset", "sch_mqprio_lib", "act_sample"}
 BEFORE = ("crc32c_generic",)
-"""What others need without naming it."""
+"""Modules that others need without naming them as a dependency."""
 AFTER = ("virtio_pci", "virtio_console")
 """For the port of the result: only when the job is done, since its interrupts come when the host gets to them."""
 INIT = """\

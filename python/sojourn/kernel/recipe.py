@@ -1,4 +1,4 @@
-"""What of a guest's kernel is ours: its configuration and patches. A kernel made from other ones is out of date."""
+"""Our configuration and patches of a guest's kernel. A kernel built with other ones is out of date."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from sojourn.kernel import places
 
 FORMAT = 2
-"""Of a kernel's folder in the cache, and of the way it is made; another number, and it is made anew."""
+"""The version of a kernel's folder in the cache and of its build; kernels of another version are built again."""
 
 
 def configuration(variant: str) -> str:
-    """What is switched on; the last word on an option counts."""
+    """The configuration's options, one a line; the last line about an option counts."""
     folder = places.guest_sources()
     files = [folder / "config", *([folder / "config.debug"] if variant == "debug" else [])]
     options: dict[str, str] = {}
@@ -31,7 +31,7 @@ def patches() -> list[Path]:
 
 
 def digest(variant: str) -> str:
-    """Of both."""
+    """The digest of the configuration and the patches."""
     made = hashlib.sha256(f"{FORMAT} {configuration(variant)}".encode())
     for patch in patches():
         made.update(patch.name.encode() + patch.read_bytes())

@@ -17,7 +17,7 @@ from sojourn.kernel.image import Kernel
 
 TRACE, FATES, STATS = "trace.bin", "fates.bin", "stats.json"
 REFUSED = re.compile(r"sojourn_replay: change ([1-9]\d*): error (\d+, [^\r\n]*)")
-"""What the module says of a change that the discipline does not take: the how-manieth it is, and why."""
+"""The module's message about a change that the discipline refuses: the number of the change, from 1, and the error."""
 
 
 def replay(

@@ -16,14 +16,14 @@ from sojourn.kernel import guest, modules, qemu, store
 from sojourn.kernel.image import Kernel
 
 LINKS = ("device", "htb", "tbf")
-"""What can shape a hop."""
+"""The ways in which a hop can be shaped to its rate."""
 PLAYED, SEEN, COUNTED, PROGRESS = "played.json", "seen.bin", "counted.json", "progress"
 """What the applications did, what the probe saw, and how far a run is, in nanoseconds."""
 
 
 @dataclass(frozen=True)
 class Played:
-    """What came out of a guest: a `sojourn.worlds.Played`."""
+    """The result of a guest's run: a `sojourn.worlds.Played`."""
 
     output: _core.Output
     cpu_s: float
@@ -55,7 +55,7 @@ class Guests:
         vars(self).update(state, find=cache(store.find))
 
     def key(self, plan: _core.Plan, index: int) -> dict[str, str]:
-        """The guest: its kernel, modules and program, and what it was told beside the scenario."""
+        """The guest's kernel, modules and program, and the settings of the run that are not in the scenario."""
         return self.versions(self.kernel(plan, index)) | {"sink": self.sink, "probe": str(self.probe)}
 
     def kernel(self, plan: _core.Plan, index: int) -> Kernel:
@@ -122,7 +122,7 @@ class Guests:
         return Played(output, ended.wall_s, self.versions(kernel))
 
     def versions(self, kernel: Kernel) -> dict[str, str]:
-        """What its runs depend on beside sojourn's version."""
+        """The versions that its runs depend on, in addition to sojourn's."""
         return {
             "linux": kernel.release,
             "linux_hz": str(kernel.hz),

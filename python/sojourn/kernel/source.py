@@ -24,7 +24,7 @@ from sojourn.kernel import places, tools
 OLDEST, NEWEST = (6, 1), (7, 99)
 """The versions of Linux that we support."""
 BACKPORTS = ("trixie-backports", "stable-backports")
-"""Suites that have newer kernels than the system's own, beside the backports of the system's own."""
+"""Suites that have newer kernels than the system's own, in addition to the backports of the system's suite."""
 PACKAGE = r"linux-source-(\d+)\.(\d+)(?:\.\d+)?$"
 LEFT_OUT = (
     ".git",
@@ -48,10 +48,10 @@ LEFT_OUT = (
     "include/generated",
     "arch/*/include/generated",
 )
-"""What a guest's kernel does not need of a source: two thirds of it. In these patterns a star matches slashes too."""
+"""Files of a source that a guest's kernel does not need: two thirds of it. A star in these patterns matches slashes."""
 
 Tell = Callable[[str, float], None]
-"""Told the stage, and the share of it that is done."""
+"""Called with the stage of the build and the share of it that is done."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,10 @@ class Source:
     version: str
     """As its name has it, such as 6.1: the makefile inside knows the third number."""
     identity: str
-    """Of its content, for the digest: the package's name and version, or the digest of a tree's files."""
+    """Identifies its content in the kernel's digest: the package's name and version, or a digest of a tree's files."""
     package: str | None = None
     options: tuple[str, ...] = ()
-    """Of apt: which lists know the package."""
+    """Options of apt that select the package lists that have it."""
     tree: Path | None = None
 
 
@@ -88,7 +88,7 @@ def _refuse_unsupported(version: str, whose: str) -> None:
 
 
 def _digest_of(tree: Path) -> str:
-    """Of every file that is copied."""
+    """The digest of all files of a tree that are copied."""
     uniform = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"]
     command = ["tar", "-c", "-f", "-", *uniform, *_exclusions("./"), "-C", str(tree), "."]
     digest = hashlib.sha256()
@@ -146,7 +146,7 @@ def _known(options: tuple[str, ...], version: str | None, pattern: str) -> list[
 
 
 def depends(package: str, options: tuple[str, ...] = ()) -> list[str]:
-    """What a package depends on, by name."""
+    """The names of the packages that a package depends on."""
     return re.findall(r"Depends: (\S+)", _apt("apt-cache", *options, "depends", package))
 
 

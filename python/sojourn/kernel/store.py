@@ -72,7 +72,7 @@ def folders() -> list[Path]:
 
 
 def facts(folder: Path) -> dict[str, Any]:
-    """What was written down when the kernel was built."""
+    """The facts that were recorded when the kernel was built."""
     found: dict[str, Any] = json.loads((folder / FACTS).read_text())
     return found
 

@@ -1,4 +1,4 @@
-"""What building a kernel needs of the system; what is missing is brought into the user's cache where apt can."""
+"""The tools that building a kernel needs. Missing ones are fetched into the user's cache if apt is there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NEEDED = {
 }
 """Programs, and the Debian packages that have them."""
 NO_OTHER_TOOLS = ("RUSTC=false", "BINDGEN=false", "PAHOLE=false")
-"""Words for make: what a machine has beside a compiler would stand in the configuration, and with it in the kernel."""
+"""Arguments of make that hide other tools of the machine: they would change the configuration, and so the kernel."""
 TICK_S = 0.2
 LAST_BREATH_S = 5.0
 """How long killed processes may take to go."""
@@ -53,7 +53,7 @@ def environment() -> dict[str, str]:
         "KBUILD_BUILD_VERSION": "1",
         "LOCALVERSION": "",
     }
-    # Ours stands in the caller's path too, under make.
+    # When make is the caller, the path has our own bison too.
     bison = shutil.which("bison", path=path)
     if bison is None or Path(bison).is_relative_to(places.home()):
         found["BISON_PKGDATADIR"] = str(root / "usr/share/bison")
@@ -165,7 +165,7 @@ def _process(command: list[str], cwd: Path | None, surroundings: dict[str, str])
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """What a signal's handler would raise waits for the end of the block, so that no process starts unknown to us."""
+    """Delays the handlers of signals until the end of the block, so that none interrupts the start of a process."""
     came: list[int] = []
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     raising = {number: handler for number, handler in handlers.items() if callable(handler)}

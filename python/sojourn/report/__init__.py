@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs nothing else; beside it each picture as a file, with its numbers as CSV."""
+"""The report: one HTML file that needs no other file, and each picture as a file of its own with its numbers as CSV."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 PEEKED = {"codel", "fq_codel", "pie", "fq_pie", "sfq", "cake"}
-"""Below tbf, Linux takes a packet out of these to look at it, and counts it as theirs."""
+"""As a child of tbf, these dequeue a packet when tbf peeks at it: their statistics already count it as sent."""
 RANDOM = {"red", "pie", "fq_pie", "cake", "dualpi2", "blue", "sfb", "choke"}
 """They draw random numbers, which a program does by itself: it is compared with ours in distribution."""
 LOADS = (70, 100, 130, 200, 320)
@@ -51,7 +51,7 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """What came of it."""
+        """The verdict in words."""
         return "failed" if self.fault else "left out" if self.left_out else "passed"
 
     @property

@@ -53,7 +53,8 @@ def joined(*traces: Trace) -> Trace:
 
 
 def standing(begin: int, end: int, packets: int, *, step: int = MS, ecn: int = NOT_ECT, come: bool = True) -> Trace:
-    """A queue of so many packets to which one comes whenever the link asks; with `come` off they are there already."""
+    """A standing queue of `packets` packets: before each dequeue one packet arrives. Without `come`, they are in the
+    queue already when the trace begins."""
     trace = Trace()
     if come:
         trace.put(begin, ecn=ecn, count=packets)
@@ -204,8 +205,8 @@ def _all_marked(seen: Sequence[Fate]) -> str | None:
 
 
 def _coupling(found: Questions, line: Line) -> None:
-    """A classic queue, ECN-capable so that marks leave it as it is, stands above the target until the probability has
-    grown, and then at the target, where it stays; a few L packets pass beside it."""
+    """A queue of ECN-capable classic packets, which marks do not shorten, is above the target until the probability has
+    grown, and then stays at the target. Meanwhile a few packets pass through the L queue."""
     target, k = line.number("target"), 2
     usual = line.values.get("alpha") is None and line.values.get("beta") is None and line.values.get("max_rtt") is None
     if target != 15 * MS or not usual or line.values.get("any_ect") or line.number("coupling_factor") not in (0, k):
@@ -258,7 +259,7 @@ def _red(found: Questions, line: Line) -> None:
     seconds = 5 + 40 * top * MS // SECOND
     calm = standing(0, seconds * SECOND, low - 1)
     found.ask("below min nothing is dropped", "RFC 2309 §3, RED 1993", calm, none_dropped())
-    # Every flow has one packet at most in the queue, so that CHOKe compares in vain.
+    # Every flow has one packet at most in the queue, so that CHOKe never finds a packet of the same flow.
     burst = Trace()
     for number in range(low):
         burst.put(SECOND, flow=number)
@@ -291,7 +292,7 @@ def _after_idleness(line: Line, limit: int, low: int) -> tuple[Trace, Check]:
     `bandwidth`); without a further arrival nothing else lowers it.
     """
     packet = (line.number("avpkt") or 1000) * 8 * SECOND // (line.number("bandwidth") or 10_000_000)
-    # Of a weight of 2^-10 no more than e^-20 is left.
+    # With a weight of 2^-10, at most e^-20 of the average is left.
     idle = max(20 * 1024 * packet, 20 * SECOND)
     trace = Trace()
     for number in range(8192):

@@ -22,12 +22,12 @@ SEEDS = 200
 FALSE_ALARM = 0.00001
 """How likely a sound one is taken for faulty, all counts together."""
 PARTS = 4
-"""Of a wave."""
+"""Parts of a wave that are counted separately."""
 
 
 @dataclass(frozen=True)
 class Wave:
-    """So many milliseconds of a load in percent of what the link takes, then as many of rest; and how many of them."""
+    """Waves of arrivals: `load` percent of the link's rate for `lasts` ms, then none for `rests` ms; `waves` times."""
 
     load: int
     lasts: int

@@ -1,4 +1,4 @@
-"""What a discipline can be asked: a trace made for one statement, and what its packets must show."""
+"""Questions to a discipline: a trace that tests one statement, and the fates that its packets must have."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Check = Callable[[Sequence[Fate]], str | None]
 
 @dataclass(frozen=True)
 class Line:
-    """What is verified: the discipline's kind, all of its words, its values in base units."""
+    """The discipline line that is verified: its kind, all of its words, its values in base units."""
 
     kind: str
     full: str
@@ -27,7 +27,7 @@ class Line:
 
     @property
     def variant(self) -> str:
-        """Whose decisions: the word after `variant`; "" without one."""
+        """The variant whose decisions are expected: the word after `variant`; "" without one."""
         words = self.full.split()
         return words[words.index("variant") + 1] if "variant" in words else ""
 
@@ -118,7 +118,7 @@ def ask_of_marks(found: Questions, name: str, source: str, trace: Trace, check: 
 
 
 def drops_arrive(trace: Trace) -> Check:
-    """What is dropped is dropped at the moment of its arrival, and something is."""
+    """Every dropped packet is dropped on arrival, and at least one is dropped."""
     packets = trace.packets()
 
     def check(seen: Sequence[Fate]) -> str | None:

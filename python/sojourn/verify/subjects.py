@@ -1,4 +1,5 @@
-"""Who is verified: core, a program, a C library, a discipline of a real kernel. Each plays a trace and says fates."""
+"""Implementations that can be verified: the core, a program, a C library, a kernel's discipline. Each turns a trace
+into fates."""
 
 from __future__ import annotations
 
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 
 MTU = 1514
 MOST_BYTES = 1 << 20, 256
-"""What it may print: so many bytes, and so many more for each row of the trace."""
+"""The most bytes that it may print: a constant, and a number for each row of the trace."""
 LAST_WORDS = 1 << 16
-"""Of what it says to standard error so many bytes are kept, the last ones."""
+"""The bytes of its standard error that are kept: the last ones."""
 
 
 class Subject(Protocol):
@@ -46,7 +47,7 @@ class Ours:
 
     line: str
     rate: int
-    """Of the link in bit/s, as the discipline is told: the traces have their own departures."""
+    """The link's rate that the discipline is given, in bit/s. Departures are in the trace."""
     name: str = "sojourn's own"
 
     def play(self, trace: bytes) -> bytes:
@@ -97,7 +98,7 @@ class Program:
         return said
 
     def _heard(self, asked: subprocess.Popen[bytes], most: int, until: float) -> tuple[bytes, bytes]:
-        """What it prints until it ends, and the end of what it complains."""
+        """Its standard output until it ends, and the last bytes of its standard error."""
         said, complained = bytearray(), bytearray()
         with selectors.DefaultSelector() as open_ends:
             for end, heard in ((asked.stdout, said), (asked.stderr, complained)):
@@ -160,7 +161,7 @@ class Library:
     rate: int
     """As for `Ours`."""
     seed: int = 1
-    """Of its random numbers."""
+    """The seed of its random numbers."""
 
     @property
     def name(self) -> str:

@@ -70,7 +70,7 @@ class Trace:
 
 
 class Fate(NamedTuple):
-    """What became of a packet: `word` is one of WORDS, `at` 0 while it is queued."""
+    """The fate of a packet: `word` is one of WORDS; `at` is the time in ns, 0 while it is queued."""
 
     number: int
     word: str

@@ -10,10 +10,10 @@ from sojourn.verify.questions import Line, Questions, ask_of_marks, marks, none_
 from sojourn.verify.trace import ECT0, NOT_ECT, Fate, Trace
 
 STANDING = 60
-"""Packets of the queue that stands in CoDel's questions, at a hundred departures an interval."""
+"""Packets of the standing queue in CoDel's questions, at a hundred departures an interval."""
 STEPS = 100
 TAILS = ("pfifo", "codel", "blue")
-"""What drops the arriving packet when `limit` is met, and nothing else while the first packets come."""
+"""Disciplines that drop the arriving packet at `limit`, and no other packet while the first ones arrive."""
 LAWS = {
     "rfc8289": (0.0, 1.0, 1.7071, 2.2845, 2.7845, 3.2317, 3.6399, 4.0179, 4.3714, 4.7048),
     "linux": (0.0, 1.0, 1.5, 2.0625, 2.5503, 2.9918, 3.3959, 3.7711, 4.1226, 4.4544),
