@@ -31,7 +31,7 @@ static LIST_HEAD(sinks_due);
  */
 static int sink_take(read_descriptor_t *desc, struct sk_buff *skb, unsigned int offset, size_t length)
 {
-	/* What may still be read. tcp_read_sock() ends when this function takes nothing. */
+	/* desc->count bytes may still be read. tcp_read_sock() ends when this function returns 0. */
 	length = min(length, desc->count);
 	if (desc->written && length)
 		tcp_rcv_space_adjust(desc->arg.data);

@@ -55,7 +55,10 @@ class Book:
 
 
 def select(words: Sequence[str], root: Path) -> list[Book]:
-    """The figures that are named by paper (`001`, `001-codel`, a path) or singly (`figure-7`, `001/figure-7`); or all."""
+    """The figures that are named by paper (`001`, `001-codel`, a path) or one by one (`figure-7`, `001/figure-7`).
+
+    Without words, all figures.
+    """
     there = sorted(path.parent for path in root.glob(f"*/{claims.CLAIMS}"))
     ready = [folder for folder in there if _lacks(folder) is None]
     wanted = [(word, *_paper_and_figure(word, there)) for word in words]

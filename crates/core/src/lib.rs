@@ -1,4 +1,4 @@
-//! What happens to a packet: queue disciplines and a sans-IO TCP.
+//! The core of sojourn: queue disciplines and a sans-IO TCP.
 //!
 //! No clock, no I/O, no allocation per packet. Time is an argument everywhere; randomness comes from [`rng::Rng`],
 //! seeded by the caller. The simulator, the live world, the replay of a trace and foreign programs drive the same code.

@@ -44,17 +44,17 @@ pub enum AckPolicy {
     Delayed,
     /// Every segment at once.
     Every,
-    /// So many segments together, or after the delayed-ACK time; without a number the whole window of the sender, which
-    /// then has nothing in flight while the ACK is on its way.
+    /// This number of segments together, or after the delayed-ACK time. Without a number, the whole window of the sender,
+    /// which then has nothing in flight while the ACK is on its way.
     Window(Option<u32>),
 }
 
 /// How losses are found and repaired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recovery {
-    /// As today's Linux does: RACK-TLP (RFC 8985), F-RTO (RFC 5682), DSACK (RFC 2883) and what it shows to be in vain undone.
+    /// As in current Linux: RACK-TLP (RFC 8985), F-RTO (RFC 5682), and DSACK (RFC 2883) with undo of spurious retransmissions.
     Rack,
-    /// By three SACKed segments above (RFC 6675), as Linux did until 2016 or so, and most simulators.
+    /// By three SACKed segments above (RFC 6675), as in Linux until about 2016, and in most simulators.
     Rfc6675,
 }
 
@@ -71,10 +71,10 @@ pub struct Config {
     pub iw: u32,
     /// Receive window in segments: the most that is ever offered.
     pub rwnd: u32,
-    /// Largest receive buffer in bytes (Linux `tcp_rmem[2]`): the offer is tuned below it; without one it is `rwnd` at once.
+    /// Largest receive buffer in bytes (Linux `tcp_rmem[2]`), below which the offered window is tuned; without one, `rwnd` is offered at once.
     pub rmem: Option<u32>,
-    /// Largest send buffer in bytes (Linux `tcp_wmem[2]`): it is tuned below that, and an application waits while it is full; without one
-    /// all that the application has may be sent.
+    /// Largest send buffer in bytes (Linux `tcp_wmem[2]`), below which the buffer is tuned. An application waits while it is full.
+    /// Without one, all that the application has may be sent.
     pub wmem: Option<u32>,
     /// ECN, negotiated: RFC 3168's, or what the congestion control needs.
     pub ecn: bool,
@@ -82,12 +82,12 @@ pub struct Config {
     pub timestamps: bool,
     /// When the receiver acknowledges.
     pub acks: AckPolicy,
-    /// Linux's quick ACKs at the start of a connection, after a pause and after what came twice (with
+    /// Linux's quick ACKs at the start of a connection, after a pause and after a duplicate segment (with
     /// [`AckPolicy::Delayed`]).
     pub quickack: bool,
-    /// Most ACKs of what arrives out of order that may wait for each other (Linux `tcp_comp_sack_nr`); 0: none does.
+    /// The most ACKs of out-of-order segments that may be compressed into one (Linux `tcp_comp_sack_nr`); 0: none is.
     pub comp_sack_nr: u8,
-    /// What ends slow start before a loss does.
+    /// The algorithm that ends slow start before a loss does.
     pub hystart: HyStart,
     /// How windows are counted.
     pub windows: Windows,
@@ -98,21 +98,21 @@ pub struct Config {
     pub linux_rto: bool,
     /// How losses are found and repaired.
     pub recovery: Recovery,
-    /// Most segments that are handed down at once (Linux `gso_max_segs`); 1 is packet by packet, as the window opens.
+    /// The most segments that are handed down at once (Linux `gso_max_segs`); 1: packet by packet, as the window opens.
     pub gso_max_segs: u32,
-    /// Bytes of a connection that may wait in its own host (Linux `tcp_limit_output_bytes`), if it has a queue of its own and the
-    /// sender knows it.
+    /// Bytes of a connection that may wait in its own host (Linux `tcp_limit_output_bytes`), if the host has a queue and the
+    /// sender knows of it.
     pub tsq: Option<u32>,
-    /// How long a receiver's card waits to hand segments up together (Linux `gro_flush_timeout`); zero: not at all.
+    /// The time for which a receiver's card holds segments to hand them up together (Linux `gro_flush_timeout`); zero: it holds none.
     pub gro_flush_timeout: Span,
-    /// Ticks a second of the clock by which CUBIC grows, Linux's BBR looks for the RTT, and the least that its timers wait is counted.
+    /// Linux's HZ: ticks a second of the clock that CUBIC's growth, BBR's search for the RTT, and the shortest timers are based on.
     pub hz: u32,
-    /// What the congestion control draws begins with this.
+    /// The seed of the congestion control's random numbers.
     pub seed: u64,
 }
 
 impl Config {
-    /// The code point of what is ECN-capable: ECT(1) is for those that answer an L4S queue (RFC 9331 §4.1).
+    /// The ECN field of ECN-capable segments: ECT(1) for congestion controls that respond to an L4S queue (RFC 9331 §4.1).
     pub const fn ect(&self) -> Ecn {
         match self.cc.ops().ecn {
             _ if !self.ecn => Ecn::NotEct,
@@ -168,7 +168,7 @@ impl Default for Config {
     }
 }
 
-/// What a receiver tells a sender; the SACK blocks travel beside it.
+/// An ACK, without its SACK blocks, which are passed separately.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Ack {
     /// The next segment expected: everything below has arrived.
@@ -210,43 +210,43 @@ pub struct Transmit {
     pub seq: u32,
     /// Payload bytes; 0 for a SYN.
     pub payload: u32,
-    /// Sent before.
+    /// A retransmission.
     pub retransmit: bool,
     /// A SYN.
     pub syn: bool,
-    /// ECN-capable (data that is not a retransmission, RFC 3168 §6.1.5; everything of those that need ECN).
+    /// ECN-capable: data that is not a retransmission (RFC 3168 §6.1.5); every segment if the congestion control needs ECN.
     pub ect: bool,
     /// Congestion window reduced (RFC 3168 §6.1.2).
     pub cwr: bool,
-    /// PSH: the last of a burst of several, or of what the application wrote.
+    /// PSH: the last segment of a burst of several, or the last one that the application wrote.
     pub push: bool,
 }
 
 /// New full segments that leave at once, in bursts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// Their numbers.
+    /// Their segment numbers.
     pub segments: Range<u32>,
-    /// So many are a burst; the last one may be shorter.
+    /// Segments of a burst; the last burst may be shorter.
     pub burst: u32,
     /// The last is also the last that the application wrote.
     pub ends: bool,
 }
 
 impl Run {
-    /// How many there are.
+    /// The number of segments.
     #[inline]
     pub fn count(&self) -> u32 {
         self.segments.end - self.segments.start
     }
 
-    /// Whether one of them has PSH.
+    /// Whether any of them has PSH.
     #[inline]
     pub fn pushes(&self) -> bool {
         self.ends || (self.burst > 1 && self.count() > 1)
     }
 
-    /// Whether this one has.
+    /// Whether this segment has PSH.
     #[inline]
     pub fn is_pushed(&self, number: u32) -> bool {
         let (nth, count) = (number - self.segments.start + 1, self.count());
@@ -258,7 +258,7 @@ impl Run {
     }
 }
 
-/// What an ACK changed, for those who measure.
+/// The changes by an ACK that measures are taken from.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Acked {
     /// Payload bytes that this ACK acknowledged cumulatively.

@@ -178,7 +178,7 @@ pub fn reference_markdown() -> String {
 /// The head of a table of keys.
 const HEAD: &str = "| key | for | value | default | meaning |\n|---|---|---|---|---|\n";
 
-/// What experimental keys are.
+/// An introduction to the experimental keys.
 const EXPERIMENTAL: &str =
     "For experiments with single mechanisms of TCP and of cards. A later version may change or drop them.";
 

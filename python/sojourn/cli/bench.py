@@ -51,9 +51,9 @@ def bench(name: str, form: str) -> None:
     """Measure how fast the simulator is: CPU time and memory of the Rust bench program, without start-up. The time is
     the best of several runs; the memory is the peak of another one, which has no huge pages.
 
-    scale: 10 to 100,000 flows through a 10 Gbit/s link with fq_codel. It reports the memory that a further flow allocates,
-    compared with the smallest run (if there are at least 500 more: fewer flows have larger windows), and the
-    instructions a packet if valgrind is installed.
+    scale: 10 to 100,000 flows through a 10 Gbit/s link with fq_codel. It reports the memory that a further flow
+    allocates, compared with the smallest run (if there are at least 500 more: fewer flows have larger windows), and
+    the instructions a packet if valgrind is installed.
     """
     program = _bench_program()
     found = _scale(program) if name == "scale" else _measured([program, name])

@@ -194,7 +194,7 @@ mod tests {
         }
     }
 
-    /// The same, and the first of those outstanding left so long ago.
+    /// This window, with a first outstanding segment that was sent `head_age` ago.
     fn aged(window: Window, head_age: Span) -> Window {
         Window { head: Some(Time(window.now.0 - head_age.0)), ..window }
     }

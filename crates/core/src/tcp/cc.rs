@@ -5,7 +5,7 @@
 //! them through an enum. There are two kinds:
 //!
 //! - A *window-driven* algorithm (Reno, CUBIC, ...) moves [`Cwnd`] in `cong_avoid` and says in `ssthresh` how far a congestion
-//!   event reduces it. Slow start, PRR, undo and the restart after idle time are the same for all and stand in [`Control`].
+//!   event reduces it. Slow start, PRR, undo and the restart after idle time are the same for all and are in [`Control`].
 //! - A *rate-based* algorithm (BBR, Prague) sets window and pacing rate itself, in `cong_control`, from what a [`Flow`] and a
 //!   rate sample say. Its sender paces.
 //!

@@ -24,18 +24,19 @@ pub(super) const BLOCKS_EXPECTED: usize = 2;
 /// The ACKs that wait. Fields as in Linux's `tcp_sock`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Compress {
-    /// So many.
+    /// The number of ACKs that wait.
     compressed_ack: u32,
-    /// `compressed_ack_rcv_nxt`: the hole that the counter below is of.
+    /// `compressed_ack_rcv_nxt`: the hole that `dup_ack_counter` is about.
     rcv_nxt: u32,
-    /// ACKs that reported the hole at once.
+    /// ACKs of this hole that were sent at once.
     dup_ack_counter: u8,
-    /// From when on the timer may be served.
+    /// The earliest time at which the timer may fire.
     soft: Time,
 }
 
 impl Compress {
-    /// A segment arrived above the hole at `rcv_nxt`: if its ACK waits, until when; `most` is `tcp_comp_sack_nr`.
+    /// Handles a segment that arrived above the hole at `rcv_nxt`. Returns until when its ACK waits, or `None` if it is sent
+    /// at once. `most` is `tcp_comp_sack_nr`.
     pub fn hold(&mut self, now: Time, rcv_nxt: u32, most: u32, rtt_us: u32) -> Option<Time> {
         if self.compressed_ack >= most {
             return None;
@@ -56,7 +57,7 @@ impl Compress {
         Some(self.soft + SLACK)
     }
 
-    /// Whether some wait.
+    /// Whether ACKs wait.
     pub fn is_holding(&self) -> bool {
         self.compressed_ack > 0
     }
@@ -67,7 +68,7 @@ impl Compress {
     }
 }
 
-/// How long the first that waits does.
+/// The time that the first compressed ACK waits.
 fn delay(rtt_us: u32) -> Span {
     if rtt_us == 0 { DELAY_MAX } else { Span(u64::from(rtt_us) * 10 * RTT_PERCENT).min(DELAY_MAX) }
 }
@@ -76,7 +77,7 @@ fn delay(rtt_us: u32) -> Span {
 mod tests {
     use super::*;
 
-    /// Segments so many µs apart above one hole: of each, until when its ACK waits.
+    /// The time in µs until which the ACK of each segment waits: `count` segments above one hole, `apart_us` µs apart.
     fn waits(count: u64, apart_us: u64, rtt_us: u32) -> alloc::vec::Vec<Option<u64>> {
         let mut compress = Compress::default();
         let mut wait = |n| {

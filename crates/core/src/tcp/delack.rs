@@ -16,7 +16,7 @@ const ATO_MIN_PER_S: u32 = 25;
 /// TCP_DELACK_MAX, as a fraction of a second: 1/5 s, 200 ms.
 const DELACK_MAX_PER_S: u32 = 5;
 
-/// The delay of the ACKs of one receiver. What has no other unit is in ticks.
+/// The delay of the ACKs of one receiver. Times without another unit are in ticks.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     wheel: Wheel,
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!([soon(74), soon(75)], [false, true]);
     }
 
-    /// The RTO of who only receives stays that of the handshake: here 3 · 100 ms.
+    /// The RTO of a host that only receives stays that of the handshake: here 3 · 100 ms.
     #[test]
     fn a_pause_is_longer_than_the_timeout_after_the_handshake() {
         for (pause, quick) in [(290, false), (300, false), (310, true)] {

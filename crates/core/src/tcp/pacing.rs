@@ -198,7 +198,7 @@ impl Pacer {
         self.on_send(payload);
     }
 
-    /// So many full ones have left.
+    /// Full segments have left.
     #[inline]
     pub fn on_send_full(&mut self, segments: u32) {
         self.quota = self.quota.saturating_sub(segments);

@@ -21,7 +21,7 @@ impl Prr {
         Prr { prr_delivered: 0, prr_out: 0, recover_fs: recover_fs.max(1) }
     }
 
-    /// So many segments were sent, new or not.
+    /// Segments were sent, new ones or retransmissions.
     #[inline]
     pub fn on_send(&mut self, segments: u32) {
         self.prr_out += segments;
@@ -55,8 +55,8 @@ mod tests {
         assert_eq!((401 + sndcnt) * 500, 225_500);
     }
 
-    /// The same with one segment in flight, below ssthresh: the conservative bound (CRB) gives 51000 bytes; the slow
-    /// start bound one segment more. Counted in segments of 1000 bytes.
+    /// With one segment in flight, which is below ssthresh, the conservative bound (CRB) gives 51000 bytes and the slow start
+    /// bound one segment more. Segments have 1000 bytes.
     #[test]
     fn ns3_reduction_bound_vectors() {
         let sndcnt = Prr::new(200).on_ack(50, 1, 100, false);

@@ -263,8 +263,8 @@ impl SacktagState {
         Some(rtt_us(rtt))
     }
 
-    /// Linux `tcp_ack_update_rtt`: the RTT for the timer, and the one that a minimum is kept of, by the times of
-    /// transmission. What was repeated gives none (Karn).
+    /// Linux `tcp_ack_update_rtt`: the RTT sample for the RTO, and the one for the minimum RTT, by the times of transmission.
+    /// Retransmitted segments give none (Karn's algorithm).
     pub fn rtts(&self) -> Option<(Span, Span)> {
         let acked = self.acked.filter(|_| !self.retrans_acked);
         let newest = self.sacked.map(|sacked| sacked.1.1).or(acked.map(|acked| acked.1))?;

@@ -1,12 +1,12 @@
 //! Delivery rate samples (draft-ietf-ccwg-bbr-06 §4.1, with what Linux keeps of each segment).
 //!
-//! With every segment goes a note of what had been delivered when it was sent, and when. When it is acknowledged, the
-//! segments delivered since, over the time since, are a sample of the rate at which the path delivers. Of the segments
-//! that an ACK covers the one sent last gives the sample. The time is the longer of the two between ACKs and between
-//! transmissions: ACKs that arrive compressed show no rate that was never sent.
+//! For every segment a record keeps when it was sent and how much had been delivered by then. When it is acknowledged,
+//! the segments delivered since, divided by the time since, are a sample of the path's delivery rate. If an ACK covers
+//! several segments, the one sent last gives the sample. The time is the longer of the intervals between ACKs and between
+//! transmissions, so that compressed ACKs do not give a rate above the sending rate.
 //!
-//! Deviation: Linux keeps one note for a burst that it hands down as one packet; here each segment has its own, which
-//! says the same, as all of a burst leave at one time.
+//! Deviation: Linux keeps one record for each burst that it hands down as one packet; here each segment has its own. The
+//! samples are equal, since all segments of a burst are sent at one time.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -204,7 +204,7 @@ impl RateSampler {
         }
     }
 
-    /// An ACK covers this segment, by its blocks or below them. What a block reported before counts no more.
+    /// An ACK covers this segment, by a SACK block (`by_block`) or cumulatively. A segment that was SACKed before is ignored.
     pub fn deliver(&mut self, seq: u32, by_block: bool) {
         if self.notes.0.is_empty() || !self.note(seq).pending {
             return;

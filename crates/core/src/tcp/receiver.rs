@@ -1,15 +1,15 @@
 //! The receiving half: reassembly, SACK blocks (RFC 2018), delayed ACKs (RFC 5681 §4.2, Linux) and the ECN echo.
 //!
-//! Linux delays an ACK by a time that adapts to the arrivals (delack.rs) and not at all while it is in quick-ACK
-//! mode: the first 16 segments in order, after what came twice, after a pause; nor what comes with PSH, as the application reads at
-//! once. Without `quickack` it is every second full segment, or 200 ms. What is out of order is acknowledged at once, until the
-//! sender must know (compress.rs).
+//! Linux delays an ACK by a time that adapts to the arrivals (delack.rs). It sends ACKs at once in quick-ACK mode (for the first
+//! 16 segments in order, after a duplicate, and after a pause) and for a segment with PSH, since the application reads it at
+//! once. Without `quickack` there is an ACK for every second full segment, or after 200 ms. Out-of-order segments are
+//! acknowledged at once, until the sender must know of the hole; then their ACKs are compressed (compress.rs).
 //!
-//! DCTCP's receiver echoes each segment's mark (RFC 8257 §3.2): where marking changes, what came before is acknowledged at once,
-//! and, as in Linux, then the segment itself (without `quickack` it is delayed as any other). Prague's counts marks (accurate ECN,
-//! RFC 9768: the ACE field; not the option with its byte counters).
+//! DCTCP's receiver echoes each segment's mark (RFC 8257 §3.2): where marking changes, the segments before the change are
+//! acknowledged at once, and then, as in Linux, the segment itself (without `quickack` it is delayed as any other). Prague's
+//! receiver counts marks (accurate ECN, RFC 9768: the ACE field, without the option that has byte counters).
 //!
-//! Deviation: where marking changes with an out-of-order segment, its mark is reported together with the segments before it.
+//! Deviation: if the marking changes with an out-of-order segment, its mark is reported together with the segments before it.
 
 use crate::cache::{Cache, LINE};
 use crate::packet::Ecn;
@@ -57,13 +57,13 @@ enum Feedback {
     None,
     /// From a CE until CWR (RFC 3168 §6.1.3).
     Classic,
-    /// As the last segment came (RFC 8257 §3.2).
+    /// The mark of the last segment (RFC 8257 §3.2).
     Dctcp,
-    /// How many came marked, modulo 8 (RFC 9768 §3.2.2).
+    /// The number of marked segments, modulo 8 (RFC 9768 §3.2.2).
     Accurate,
 }
 
-/// RFC 9768 §3.2.1: with this the counters begin.
+/// RFC 9768 §3.2.1: the initial value of the counters.
 pub(super) const FIRST_CEP: u8 = 5;
 /// RFC 9768 §3.2.2.5.1: this many marks since the last ACK are acknowledged at once.
 const MARKS: u8 = 2;
@@ -107,28 +107,29 @@ pub struct Receiver {
     at_once: bool,
     /// Linux's ATO and quick ACKs.
     adaptive: bool,
-    /// Adaptive, ECN-capable or tuned: each arrival says something.
+    /// Adaptive, ECN-capable or tuned: each arrival must be looked at.
     watchful: bool,
-    /// There is a `window`, and a `merge`.
+    /// There is a `window`; there is a `merge`.
     tunes: bool,
     merges: bool,
     /// Something is `held`; `recent_len` blocks of it are in `recent`.
     holds: bool,
     recent_len: u8,
     feedback: Feedback,
-    /// Data came that was ECN-capable (`TCP_ECN_SEEN`).
+    /// ECN-capable data has arrived (`TCP_ECN_SEEN`).
     seen: bool,
     /// The ACE field of the next ACK.
     ace: u8,
     /// Accurate ECN: the last segment arrived marked, and the number of marks since the last ACK.
     last_ce: bool,
     unreported: u8,
-    /// The ACK asked for is `early_ack`, of what came before the last segment.
+    /// The next ACK is `early_ack`, which covers the segments before the last one.
     early: bool,
-    /// As today's Linux: segments that arrive once more are reported (RFC 2883), and only they make ACKs quick.
+    /// As in current Linux, duplicate segments are reported (RFC 2883), and only they start quick ACKs.
     dsacks: bool,
-    /// So many ACKs of what is out of order may wait for each other (`tcp_comp_sack_nr`); those that do, once a hole was seen.
+    /// The most ACKs of out-of-order segments that may be compressed into one (`tcp_comp_sack_nr`).
     comp_sack_nr: u8,
+    /// The compressed ACKs; `None` before the first hole.
     compress: Option<Box<Compress>>,
     /// Blocks of segments that arrived out of order, ascending; no two touch.
     held: VecDeque<Block>,
@@ -306,12 +307,12 @@ impl Receiver {
         self.rcv_nxt
     }
 
-    /// The next segment is a FIN: it is acknowledged at once (Linux `tcp_fin` of who has closed already).
+    /// The next segment is a FIN: it is acknowledged at once (Linux `tcp_fin` of a socket that has closed its own half).
     pub fn expect_fin(&mut self) {
         self.at_once = true;
     }
 
-    /// An ACK leaves whatever waits: with a FIN of this end, or as the answer to what is out of place.
+    /// An ACK that is sent at once and replaces the delayed ones: with a FIN of this end, or in response to an unexpected segment.
     pub fn ack_now(&mut self) -> Ack {
         self.release_acks();
         self.discharge();
@@ -432,13 +433,13 @@ impl Receiver {
         self.last_ce = ce;
     }
 
-    /// Whether the ACK asked for leaves the last segment out: that one waits for the next, or for the timer.
+    /// Whether the next ACK excludes the last segment, whose own ACK waits for the next segment or for the timer.
     #[inline]
     pub fn is_early(&self) -> bool {
         self.early
     }
 
-    /// So many quick ACKs from now on, but no more than half a window of them.
+    /// The next `segments` segments get quick ACKs, but no more than half a window of them.
     #[cold]
     #[inline(never)]
     fn quicken(&mut self, segments: u32) {
@@ -448,13 +449,14 @@ impl Receiver {
         }
     }
 
-    /// The same, and the delay after them is the shortest again (`tcp_enter_quickack_mode`); a pause leaves it.
+    /// Starts quick ACKs as `quicken`, and resets the delay after them to the shortest (`tcp_enter_quickack_mode`). A pause
+    /// starts quick ACKs without this reset.
     fn enter_quickack(&mut self, segments: u32) {
         self.quicken(segments);
         self.pace.deflate();
     }
 
-    /// Data that is not ECN-capable, after some that was. Linux `tcp_data_ecn_check`: probably it is sent again.
+    /// Data that is not ECN-capable, after some that was: probably a retransmission (Linux `tcp_data_ecn_check`).
     #[cold]
     #[inline(never)]
     fn note_repetition(&mut self) {
@@ -469,13 +471,13 @@ impl Receiver {
         // RFC 3168 §6.1.3: CWR ends the echo, a CE in the same segment begins it again.
         if cwr {
             self.ace = 0;
-            // Linux `tcp_ecn_accept_cwr`: the window may be down to one segment, and its ACK all that is waited for.
+            // Linux `tcp_ecn_accept_cwr`: the window may be down to one segment, so that the sender waits for this ACK.
             self.at_once = self.adaptive;
         }
         self.seen |= ecn != Ecn::NotEct;
         if ecn == Ecn::Ce && self.ace == 0 {
             self.ace = 1;
-            // Linux: a sender with a very small window must not wait for the news.
+            // Linux: a sender with a very small window must not wait for the echo.
             self.enter_quickack(2);
         }
     }
@@ -533,7 +535,7 @@ impl Receiver {
                 self.note_next_hole(now, self.rcv_nxt - before, rtt_us);
             }
         } else {
-            // Linux `tcp_data_queue`: what came before, and nothing else out of order, makes ACKs quick.
+            // Linux `tcp_data_queue`: of the segments out of order, only duplicates start quick ACKs.
             if !self.dsacks || seq < self.rcv_nxt {
                 self.enter_quickack(MAX_QUICKACKS);
             }
@@ -548,8 +550,8 @@ impl Receiver {
                     return false;
                 }
             } else if seq + 1 >= self.rcv_nxt - self.pending {
-                // RFC 7323 §4.3: what ends no lower than the last ACK (as Linux has it) renews the echo. So an ACK that is
-                // repeated because the first was lost gives the RTT of the retransmission, not the time since the loss.
+                // RFC 7323 §4.3: a segment that ends at or above the last ACK (as in Linux) updates the echoed timestamp. So an ACK
+                // that is repeated because the first was lost gives the RTT of the retransmission, not the time since the loss.
                 self.ts_first = ts;
             }
         }
@@ -854,7 +856,7 @@ mod tests {
         assert_eq!(feed(&mut receiver, 201, 20..40), (20..35).chain([36, 38]).collect::<Vec<u32>>());
     }
 
-    /// What a card holds is handed up with PSH, and nothing is held then.
+    /// A card hands up the segments that it holds when PSH arrives.
     #[test]
     fn what_is_pushed_ends_what_is_merged() {
         let config = Config { gro_flush_timeout: Span::from_micros(50), ..Config::default() };
@@ -868,7 +870,7 @@ mod tests {
         assert_eq!(arrive(40, 3, false), (false, Time(90_000)), "a time of its own");
     }
 
-    /// Linux `tcp_dec_quickack_mode`: also where they began with a pause, which leaves the delay.
+    /// Linux `tcp_dec_quickack_mode`. This also holds for quick ACKs after a pause, although the pause does not reset the delay.
     #[test]
     fn the_delay_is_the_shortest_where_quick_acks_end() {
         let mut receiver = receiver(AckPolicy::Delayed, true);
@@ -881,7 +883,7 @@ mod tests {
         assert_eq!(receiver.next_event(), Time(2_060_000_000), "40 ms after 2016 ms, at a tick");
     }
 
-    /// The same where a mark makes them quick.
+    /// A CE mark starts quick ACKs, after which the delay is the shortest.
     #[test]
     fn a_mark_makes_the_delay_short_again() {
         for (ecn, due) in [(Ecn::Ect0, 884), (Ecn::Ce, 844)] {
@@ -989,7 +991,7 @@ mod tests {
             receiver.ack().ts_first
         };
         assert_eq!([echo(0, 10), echo(1, 20), echo(1, 300)], [10, 20, 300]);
-        // What lies wholly below the last ACK is no news.
+        // A segment wholly below the last ACK does not update the echo.
         assert_eq!(echo(0, 400), 300);
     }
 
@@ -1062,7 +1064,7 @@ mod tests {
         assert_eq!(acks, [(1, false), (3, true), (5, false), (7, true), (8, true)]);
     }
 
-    /// PSH does not take back what is to be told of the segments before.
+    /// PSH does not cancel the ACK of the segments before.
     #[test]
     fn rfc8257_3_2_where_marking_changes_with_a_pushed_segment_what_came_before_is_acknowledged_as_it_came() {
         let mut receiver = Receiver::new(&Config { ecn: true, cc: Cc::Dctcp, ..Config::default() });

@@ -152,8 +152,8 @@ impl Scoreboard {
         if self.sacked > 0 { self.top[0] + 1 } else { snd_una }
     }
 
-    /// A cumulative ACK: [snd_una, cum) leave the scoreboard. Shows each that was not SACKed, and whether it was sent more than once,
-    /// if anything stands there.
+    /// A cumulative ACK removes [snd_una, cum) from the scoreboard. Unless the scoreboard is clean, calls `gone` with each segment
+    /// that was not SACKed, and whether it was sent more than once.
     pub fn advance(&mut self, snd_una: u32, cum: u32, mut gone: impl FnMut(u32, bool)) -> Advanced {
         let mut result = Advanced::default();
         if snd_una == cum || self.is_clean() {
@@ -179,8 +179,8 @@ impl Scoreboard {
         result
     }
 
-    /// RFC 6675 §4 `Update`: marks what the blocks report of [snd_una, snd_nxt); says how many segments are newly SACKed, and shows
-    /// each, and whether it was sent more than once.
+    /// RFC 6675 §4 `Update`: marks the segments of [snd_una, snd_nxt) that the blocks report. Calls `newly` with each newly SACKed
+    /// segment, and whether it was sent more than once. Returns their number.
     pub fn sack(&mut self, snd_una: u32, snd_nxt: u32, blocks: &[Block], mut newly: impl FnMut(u32, bool)) -> u32 {
         if blocks.is_empty() {
             return 0;
@@ -189,7 +189,7 @@ impl Scoreboard {
         let before = self.sacked;
         let known = self.known;
         for (block, was) in blocks.iter().zip(&known) {
-            // Most stand where they stood in the ACK before, or one further back.
+            // Most blocks have the position that they had in the ACK before, or the next one.
             if known.contains(block) {
                 continue;
             }
@@ -238,7 +238,7 @@ impl Scoreboard {
         if !same || inside {
             return None;
         }
-        // Only a clean board lacks room, and on that no flag stands.
+        // Only a clean board lacks room, and a clean board has no flags.
         self.reserve(snd_una, snd_nxt);
         if run.clone().any(|seq| *self.flag(seq) != 0) {
             return None;
@@ -252,8 +252,8 @@ impl Scoreboard {
         Some(run)
     }
 
-    /// The next segment up to `end` that may be news, behind one that is SACKed: not in the `known` block of which that is
-    /// part, nor SACKed behind it.
+    /// The next segment after the SACKed segment `seq`, up to `end`, that may not be SACKed yet: it is outside the `known` block
+    /// that contains `seq`, and has no SACK flag.
     #[cold]
     #[inline(never)]
     fn behind_known(&mut self, seq: u32, known: &[Block; 3], end: u32) -> u32 {

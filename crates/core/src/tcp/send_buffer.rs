@@ -1,16 +1,19 @@
-//! The send buffer as Linux tunes it, where `tcp_wmem` bounds it: how much of what the application has TCP takes.
+//! The send buffer as Linux tunes it, bounded by `tcp_wmem`: how much of its data an application can write ahead.
 //!
 //! Facts: `tcp_sndbuf_expand`, `tcp_should_expand_sndbuf` and `tcp_new_space` (tcp_input.c), `tcp_sendmsg_locked` (tcp.c),
-//! `sk_stream_memory_free` and `sk_stream_is_writeable` (sock.h), `bbr_sndbuf_expand` (tcp_bbr.c) of Linux 7.3. What is queued is all
-//! that was written and is not acknowledged, also what was SACKed. An application that found the buffer full is woken when a third of
-//! it is free, and writes until it is full. There is room for two windows (BBR: three) of segments of 2304 bytes, and the buffer never
-//! shrinks; so a sender with a hole that stays open stops a few windows above it. Whether there is room is asked where a new skb
-//! begins: bursts shorter than an skb that leave at once leave room in it, so that a write is taken whole where the window is open.
+//! `sk_stream_memory_free` and `sk_stream_is_writeable` (sock.h), `bbr_sndbuf_expand` (tcp_bbr.c) of Linux 7.3. The buffer holds all
+//! data that was written and is not acknowledged cumulatively, SACKed data included. An application that found the buffer full is
+//! woken when a third of it is free, and writes until it is full. There is room for two windows (BBR: three) of segments of 2304
+//! bytes, and the buffer never shrinks; so a sender whose first hole stays open stops a few windows above it. Room is checked where
+//! a new skb begins: short bursts that are sent at once leave room in their skb, so that a write is taken whole if the window is open.
 //!
-//! Deviations: an application writes 256 kB at a time, as the kernel world's program; what is queued counts as full segments in bursts of
-//! today's size, what is SACKed as payload alone (Linux merges it); an skb is not bounded by half the peer's window; the room for
-//! segments is that of a kernel without wireless devices, as the kernel world's is (one with them and with IP tunnels, as distributions
-//! build it, rounds up to 4352 bytes); reordering is taken to be less than a window.
+//! Deviations:
+//! - An application writes 256 kB at a time, as the kernel world's program does.
+//! - Queued data counts as full segments in bursts of the current size, SACKed data as payload alone (Linux merges it).
+//! - An skb is not bounded by half the peer's window.
+//! - The room for a segment is that of a kernel without wireless devices, as in the kernel world (distributions build kernels with
+//!   them and with IP tunnels, which round it up to 4352 bytes).
+//! - Reordering is assumed to be less than a window.
 
 use super::Config;
 use super::pacing::gso_segments;

@@ -443,7 +443,7 @@ impl Sender {
         self.tcp.is_established().then(|| self.tcp.control.algorithm())
     }
 
-    /// The same, to be changed.
+    /// Mutable access to the congestion control.
     #[cfg(test)]
     pub(super) fn algorithm_mut(&mut self) -> Option<&mut Algorithm> {
         self.tcp.is_established().then(|| self.tcp.control.algorithm_mut())

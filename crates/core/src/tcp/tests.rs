@@ -12,13 +12,13 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// What the path does to one packet.
+/// The path's effect on one packet.
 #[derive(Clone, Copy, Default)]
 pub(in crate::tcp) struct Fate {
     pub(in crate::tcp) lost: bool,
     pub(in crate::tcp) twice: bool,
     pub(in crate::tcp) ce: bool,
-    /// Later than the others by this.
+    /// The additional delay of this packet.
     pub(in crate::tcp) late: Span,
 }
 
@@ -131,7 +131,8 @@ impl Path {
         }
     }
 
-    /// A run is what would have been sent one by one, and leaves the sender as that would; to ask in vain changes nothing.
+    /// A run has the segments that would have been sent one by one, and leaves the sender in the same state. Asking for a run
+    /// that is not possible changes nothing.
     fn compare_run(&self) {
         let (mut by_run, mut by_one) = (self.sender.clone(), self.sender.clone());
         let one_by_one =
@@ -150,7 +151,7 @@ impl Path {
         assert_eq!(by_run, by_one);
     }
 
-    /// What the short cut makes of an ACK is what the long way makes of it; and where it is none, it does nothing.
+    /// The short cut for an ACK has the same effect as the full path. If it does not apply, it changes nothing.
     pub(in crate::tcp) fn compare_short_cut(&self, ack: &Ack, blocks: &[Block]) {
         let (mut short, mut long) = (self.sender.clone(), self.sender.clone());
         if !ack.syn && ack.cum <= long.sent() && self.config.recovery == Recovery::Rack && long.is_established() {

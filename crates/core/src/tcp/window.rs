@@ -1,19 +1,23 @@
 //! The receive window as Linux tunes it (dynamic right-sizing), where `tcp_rmem` bounds the buffer.
 //!
 //! Facts: `tcp_select_initial_window`, `__tcp_select_window`, `tcp_select_window` (tcp_output.c), `tcp_init_buffer_space`,
-//! `tcp_grow_window`, `tcp_rcv_space_adjust` and `tcp_rcvbuf_grow` (tcp_input.c) of Linux 7.3. What is offered opens by two
-//! segments with each that arrives, as far as the buffer would hold it; the buffer grows once an RTT, to twice of what the
-//! application took in the last one and as much more as that grew. While the offer opens every segment is acknowledged at once.
+//! `tcp_grow_window`, `tcp_rcv_space_adjust` and `tcp_rcvbuf_grow` (tcp_input.c) of Linux 7.3. The offered window grows by two
+//! segments with each segment that arrives, as far as the buffer could hold them. Once an RTT the buffer grows to twice the data
+//! that the application read in the last RTT, plus the increase over the RTT before. While the offered window grows, every segment
+//! is acknowledged at once.
 //!
-//! Deviations: the application takes a segment before the next one arrives; every segment counts as a full one, and takes what it does
-//! behind the kernel world's device (other drivers waste more or less); the RTT is without what the sender itself waited; no window
-//! update of its own leaves when the application reads; one segment is always offered.
+//! Deviations:
+//! - The application reads a segment before the next one arrives.
+//! - Every segment counts as a full one, with the memory overhead of the kernel world's device (other drivers have more or less).
+//! - The RTT excludes the time that segments wait in the sender.
+//! - No separate window update is sent when the application reads.
+//! - At least one segment is always offered.
 
 use crate::units::Time;
 
 /// `tcp_rmem[1]`.
 const RMEM_DEFAULT: u32 = 131_072;
-/// `TCP_RMEM_TO_WIN_SCALE` and `TCP_DEFAULT_SCALING_RATIO`: what of the buffer is payload, in 256ths.
+/// `TCP_RMEM_TO_WIN_SCALE` and `TCP_DEFAULT_SCALING_RATIO`: the share of the buffer that is payload, in 256ths.
 const TO_WIN_SCALE: u32 = 8;
 const DEFAULT_RATIO: u32 = 128;
 /// The memory in bytes that the kernel accounts for an skb in addition to its payload: a segment of 1448 bytes has a `truesize` of 2344.

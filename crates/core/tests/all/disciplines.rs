@@ -1,5 +1,5 @@
-//! What holds for every discipline, whatever it does to delay: the books balance, a flow stays in order, and nobody
-//! sees a packet twice.
+//! Invariants of every discipline: every packet is delivered or dropped exactly once, counters balance, and a flow stays in
+//! order.
 
 use std::collections::BTreeSet;
 

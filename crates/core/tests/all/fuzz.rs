@@ -1,8 +1,8 @@
-//! Any parameters, any load, and changes of the parameters on the way: the books balance (see `ledger`).
+//! Random parameters, random load, and changes of the parameters during the run: the counters balance (see `ledger`).
 //!
-//! `SOJOURN_FUZZ_S=600 cargo test -p sojourn-core --test all fuzz` takes ten minutes, without the variable it is a moment;
-//! `SOJOURN_FUZZ_QDISC=codel` draws nothing but codel. What fails is made as small as it can be and written into `corpus/`,
-//! whose files every run plays first:
+//! `SOJOURN_FUZZ_S=600 cargo test -p sojourn-core --test all fuzz` takes ten minutes; without the variable it takes a moment.
+//! `SOJOURN_FUZZ_QDISC=codel` draws codel only. A failing case is shrunk and written into `corpus/`, whose files every run
+//! plays first:
 //!
 //!     # what it was
 //!     qdisc fq_codel limit 25 flows 4

@@ -1,4 +1,4 @@
-//! What tests of whole disciplines share: a packet, a trace in words, and an honest bookkeeper.
+//! Code that tests of whole disciplines share: a packet, a trace in words, and a ledger that checks every packet and counter.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -47,14 +47,14 @@ impl Packet for Parcel {
     }
 }
 
-/// What happens at one moment.
+/// An operation on a discipline.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Op {
-    /// So many packets of one flow; `tos` is the octet of DSCP and ECN.
+    /// The arrival of `count` packets of one flow; `tos` is the octet of DSCP and ECN.
     Put { flow: u32, bytes: u32, tos: u8, count: u32 },
-    /// So many dequeues.
+    /// A number of dequeues.
     Take(u32),
-    /// Other parameters, if the discipline takes them on.
+    /// A change to this line; the discipline may refuse it.
     Change(String),
 }
 
@@ -102,26 +102,26 @@ const SORTING: [&str; 11] = [
     "triple-isolate",
 ];
 
-/// What happens, and when, in ns; times never fall.
+/// Operations and their times in ns, in the order of time.
 pub type Trace = Vec<(u64, Op)>;
 
-/// A discipline, and what an honest bookkeeper knows of it.
+/// A discipline, and all that its interface has shown: packets that arrived, left and were dropped.
 pub struct Ledger {
     spec: Spec,
     qdisc: AnyQdisc<Parcel>,
     drops: Vec<(Parcel, DropReason)>,
-    /// What is queued, in order of arrival, each as it came; by flow, and where the octet of DSCP and ECN sorts, by that.
+    /// Queued packets as they arrived, in the order of arrival: by flow, and by the octet of DSCP and ECN if `by_tos`.
     queued: BTreeMap<(u32, u8), VecDeque<Parcel>>,
-    /// Packets of a flow may overtake each other if that octet differs.
+    /// The discipline sorts by the octet of DSCP and ECN: packets of a flow with different octets may overtake each other.
     by_tos: bool,
-    /// A change sorts packets otherwise than before: those of a flow may overtake each other.
+    /// A change of parameters has changed how packets are sorted: those of a flow may overtake each other.
     reorders: bool,
     arrived: (u32, u64),
     delivered: (u32, u64),
     dropped: (u32, u64),
-    /// Changes that the discipline took on.
+    /// Changes that the discipline accepted.
     pub changed: u32,
-    /// Everything that came out, in order.
+    /// Packets that were delivered or dropped, in this order.
     pub fates: Vec<(Parcel, Option<DropReason>)>,
 }
 
@@ -170,7 +170,7 @@ impl Ledger {
     /// The link asks.
     pub fn take(&mut self, now: Time) -> Result<(), String> {
         let packet = self.qdisc.dequeue(now, &mut self.drops);
-        // What was dropped on the way to this packet stood before it.
+        // Packets that this dequeue dropped were before the packet that it returned.
         self.settle()?;
         match packet {
             Some(packet) => {

@@ -80,7 +80,7 @@ pub trait Net {
     fn drain(&mut self, socket: &OwnedFd, what: Drain) -> io::Result<bool>;
 }
 
-/// What the kernel is to read from a socket.
+/// The amount of data that the kernel reads from a socket and discards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Drain {
     /// All data.

@@ -1,9 +1,10 @@
 //! CUBIC's growth as Linux computes it: whole segments, a clock of jiffies, and a count of ACKs for each segment more.
 //!
-//! Facts: `bictcp_update` and its neighbours of Linux 7.3's tcp_cubic.c. Beside RFC 9438 as it is written:
-//! windows and thresholds are rounded down, which at windows of a few segments is a good part of them; the curve is
-//! looked at once a thirty-second of a second while the window stays; it aims ahead by the smallest RTT, not by
-//! the smoothed one; and where it is flat the window waits for a whole segment's worth of it.
+//! Facts: `bictcp_update` and the functions around it in Linux 7.3's tcp_cubic.c. Differences from RFC 9438:
+//! - Windows and thresholds are rounded down, which matters at windows of a few segments.
+//! - While the window does not change, the curve is computed at most 32 times a second.
+//! - Its target is ahead by the minimum RTT, not by the smoothed RTT.
+//! - Where the curve is less than a whole segment above the window, the window grows by a segment in a hundred windows only.
 //!
 //! Deviation: K is an exact cube root (Linux: within 0.2 % on average).
 

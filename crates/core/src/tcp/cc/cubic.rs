@@ -203,7 +203,7 @@ impl Curve {
 mod tests {
     use super::*;
 
-    /// Feeds one window's ACKs each 100 ms for so many seconds.
+    /// Feeds one window's ACKs each 100 ms for `seconds` seconds.
     fn run(cubic: &mut Curve, mut cwnd: f64, from: f64, seconds: f64) -> f64 {
         for round in 0..(seconds * 10.0 + 0.5) as u64 {
             let now = Time((from * 1e9) as u64 + round * 100_000_000);

@@ -21,7 +21,7 @@ pub(in crate::tcp) struct Cwnd {
 }
 
 impl Cwnd {
-    /// A window of so many segments. It has no fraction if `is_whole`.
+    /// A window of `window` segments. It has no fraction if `is_whole`.
     pub fn new(window: u32, ssthresh: f64, is_whole: bool) -> Cwnd {
         Cwnd { snd_cwnd: window, snd_cwnd_cnt: 0, cwnd: f64::from(window), ssthresh, initial: window, is_whole }
     }

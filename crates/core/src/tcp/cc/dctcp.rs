@@ -108,7 +108,7 @@ mod tests {
     fn rfc8257_3_3_alpha_is_the_marked_fraction_averaged_with_a_gain_of_a_sixteenth() {
         let mut dctcp = Dctcp { window_end: 100, ..Dctcp::starting(false) };
         let mut snd_una = 0;
-        // Of the hundred segments of each window so many are marked.
+        // `marked` of the hundred segments of each window are marked.
         for (marked, expected) in [(0, 0.9375), (50, 0.9375 * 0.9375 + 0.03125), (100, 0.915771484375)] {
             for i in 1..=100 {
                 dctcp.in_ack_event(1, i <= marked, &at(snd_una + i, snd_una + i + 100));

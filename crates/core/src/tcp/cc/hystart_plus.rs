@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use crate::units::Time;
 
-    /// A round of so many ACKs at this RTT in ms, one segment each; says whether slow start ended.
+    /// A round of `acks` ACKs at this RTT in ms, one segment each. Returns whether slow start ended.
     fn round(plus: &mut HyStartPlus, acks: u32, rtt_ms: f64) -> bool {
         let start = plus.window_end;
         let ended = (0..acks).map(|i| {

@@ -54,7 +54,7 @@ impl Ledbat {
         // After a long pause the latest samples may be older than all base delays.
         let queuing_delay = least(&self.current_delays).saturating_sub(least(&self.base_delays));
         let off_target = (f64::from(TARGET) - f64::from(queuing_delay)) / f64::from(TARGET);
-        // What was outstanding before this ACK.
+        // Segments outstanding before this ACK.
         let flightsize = f64::from(clock.snd_nxt - clock.snd_una) + acked;
         let grown = cwnd + GAIN * off_target * acked / cwnd;
         grown.min(flightsize + ALLOWED_INCREASE).max(MIN_CWND)
@@ -104,7 +104,7 @@ mod tests {
         AckSample { now: Time(seconds * 1_000_000_000), srtt: 0.1, rtt_us, snd_una: 100, snd_nxt: 200 }
     }
 
-    /// So many ACKs of one segment each at this RTT, ten outstanding beyond it.
+    /// The window after an ACK of one segment for each of these RTTs, with ten more segments outstanding.
     fn after(ledbat: &mut Ledbat, cwnd: f64, rtts_us: &[u32]) -> f64 {
         rtts_us.iter().fold(cwnd, |cwnd, rtt| ledbat.increase(cwnd, 1.0, &clock(1, *rtt)))
     }

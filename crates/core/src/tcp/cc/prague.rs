@@ -1,14 +1,15 @@
 //! Prague: DCTCP for the Internet. It keeps an L4S queue (RFC 9332's, FQ-CoDel's with a `ce_threshold`) at about a millisecond.
 //!
-//! Source: RFC 9331 §4 for what it must do; the constants and the order are those of L4S's Linux (`tcp_prague`; not in the
-//! main line). Principle: accurate ECN counts the marks; once a round trip with marks the window falls by alpha/2, alpha being
-//! the average of the marked fraction; each ACK's unmarked segments open it, also while it is reduced. What it sends is paced.
-//! After 500 rounds a flow below 25 ms of RTT behaves as one of 25 ms: it grows more slowly, and averages and reduces less often.
+//! Source: RFC 9331 §4 for the requirements; constants and order of steps are those of the L4S project's Linux (`tcp_prague`,
+//! which is not in mainline Linux). Principle: accurate ECN counts the marks. Once a round trip with marks, the window falls
+//! by alpha/2; alpha is the average of the marked fraction. Unmarked segments increase the window with each ACK, also in a
+//! round trip that reduces it. Segments are paced. After 500 rounds a flow with an RTT below 25 ms behaves as one of 25 ms: it
+//! grows more slowly, and averages and reduces less often.
 //!
 //! Deviations:
-//! - A reduction is due as soon as the last is a round trip, and the target's time, ago. Linux looks only once a round trip, so
-//!   between 12.5 and 25 ms of RTT its flows would reduce in every other one, and take more than their share.
-//! - The window follows its fractional value at once, where Linux goes a segment an ACK.
+//! - The next reduction is due one round trip, and at least 25 ms, after the last. Linux checks this once a round trip only, so
+//!   with an RTT of 12.5 to 25 ms its flows would reduce in every other round trip, and take more than their share.
+//! - The window follows its fractional value at once; in Linux it moves by one segment an ACK.
 //! - Pacing is 100 % of the payload's rate; Linux adds the headers' few percent.
 //! - No fallback for a queue that marks as RFC 3168 asks (Linux has one, off by default): it needs an L4S queue.
 
@@ -111,7 +112,7 @@ impl Prague {
             self.reduce(flow);
         }
         let unmarked = u64::from(sample.acked_sacked.saturating_sub(sample.marked));
-        // Who is paced at the window's rate seldom fills the window: the pace was the limit.
+        // A sender that is paced at the window's rate seldom fills the window: then the pacing rate was the limit.
         let is_used = flow.cwnd_limited || (flow.ahead > 0 && !flow.app_limited);
         if unmarked > 0 && is_used && !self.in_loss {
             self.increase(unmarked, flow.srtt);
@@ -212,7 +213,7 @@ impl CongestionControl for Prague {
 
     fn flow_event(&mut self, flow: &mut Flow, event: FlowEvent<'_>) {
         match event {
-            // What marks do it sees with each ACK.
+            // A reduction for losses only: `on_ack` handles marks.
             FlowEvent::Reduction { .. } => self.on_losses(flow),
             FlowEvent::Loss { .. } => self.on_timeout(flow),
             FlowEvent::Undo => self.on_undo(flow),

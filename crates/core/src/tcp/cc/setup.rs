@@ -1,9 +1,9 @@
-//! What an algorithm is given when its connection is set up: the part of [`Config`](crate::tcp::Config) that concerns it.
+//! The settings of an algorithm when its connection is set up: its part of [`Config`](crate::tcp::Config).
 
-/// What ends slow start before a loss does.
+/// The algorithm that ends slow start before a loss does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HyStart {
-    /// Nothing.
+    /// None: slow start ends with a loss.
     Off,
     /// Linux's HyStart, in CUBIC.
     Linux,
@@ -16,7 +16,7 @@ pub enum HyStart {
 pub enum Windows {
     /// By whole segments, and CUBIC's growth by Linux's integers and its clock of jiffies.
     Linux,
-    /// With their fractions, as the RFCs are written. HyStart++ and LEDBAT have it so always.
+    /// With fractions, as the RFCs define them. HyStart++ and LEDBAT always do.
     Rfc,
 }
 
@@ -31,7 +31,7 @@ pub(in crate::tcp) struct Setup {
     pub iw: u32,
     /// Ticks a second of Linux's clock.
     pub hz: u32,
-    /// What ends slow start before a loss does.
+    /// The algorithm that ends slow start before a loss does.
     pub hystart: HyStart,
     /// How windows are counted.
     pub windows: Windows,

@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_window_stays_between_alpha_and_beta_packets_in_the_queue() {
-        // Of 20 segments one waits for each 5 ms above the base RTT.
+        // With 20 segments in flight, each 5 ms above the base RTT mean that one of them waits in the queue.
         let after = [109, 111, 120, 125].map(|rtt_ms| round(20, 10, rtt_ms).1.map(|(cwnd, _)| cwnd));
         assert_eq!(after, [Some(21), Some(20), Some(20), Some(20)]);
         assert_eq!(round(20, 10, 126).1, Some((19, 13)));

@@ -1,7 +1,7 @@
 //! The scoreboard's part in RACK and TLP (RFC 8985): losses by time of transmission.
 //!
-//! Originals left in the order of their numbers, so that all that are lost stand before all that are not: a pointer
-//! passes each once. Retransmissions stand in a queue of their own, in the order in which they left.
+//! Originals are sent in the order of their numbers, so all lost ones are below all others: a pointer passes each once.
+//! Retransmissions are in a queue of their own, in the order in which they were sent.
 
 use super::{EVER, LOST, PROBE, RETX, SACKED, Scoreboard};
 use crate::ring::Ring;

@@ -126,7 +126,7 @@ impl LinuxRecovery {
         tcp.cwnd_validate(prior_in_flight);
         tcp.bursts.begin();
         tcp.wnd_end = tcp.wnd_end.max(ack.cum.saturating_add(ack.window));
-        // Of those that left once the last is the newest.
+        // None of them was retransmitted, so the last of them was sent last.
         let newest = tcp.sent.at(run.end - 1);
         let (rtt, last) = (now.since(at), now.since(newest));
         self.rack.advance(newest, run.end);
@@ -323,7 +323,7 @@ impl LinuxRecovery {
             }
             State::Recovery if tcp.snd_una >= tcp.high_seq => {
                 self.try_undo_recovery(tcp, now, result);
-                // What is undone has its window again.
+                // An undo has already restored the window and cleared the marker.
                 if self.undo.has_marker() {
                     tcp.control.end_reduction();
                 }
@@ -340,7 +340,7 @@ impl LinuxRecovery {
             self.rack.on_recovery();
         }
         tcp.state = State::Open;
-        // What slow start needed at its end will not be needed soon again.
+        // The window at the end of slow start needed more memory than will be needed soon.
         tcp.sent.fit(tcp.snd_una..tcp.snd_nxt);
         tcp.board.fit(tcp.snd_nxt - tcp.snd_una);
     }

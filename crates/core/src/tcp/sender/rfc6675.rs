@@ -194,7 +194,7 @@ impl Rfc6675 {
         // Rule 4 asks for HighACK > RescueRxt; HighACK is snd_una - 1.
         if self.rescue_rxt.is_some_and(|rescue_rxt| tcp.snd_una > rescue_rxt + 1) {
             self.rescue_rxt = None;
-            // Nothing may stand on the scoreboard any more, so that it has not grown with the flight.
+            // The scoreboard may be clean by now, and a clean one has not grown with the flight.
             tcp.board.reserve(tcp.snd_una, tcp.snd_nxt);
             let seq = tcp.board.highest_unsacked(tcp.snd_una, tcp.snd_nxt)?;
             return Some(retransmit(tcp, now, seq, true));

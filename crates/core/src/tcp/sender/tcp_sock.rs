@@ -53,7 +53,7 @@ pub(super) struct TcpSock {
     /// One past the last segment that the receiver can take (Linux `tcp_wnd_end`).
     pub wnd_end: u32,
     pub state: State,
-    /// The clean path may be taken: the state is Open and nothing stands on the scoreboard.
+    /// The clean path may be taken: the state is Open and the scoreboard is clean.
     pub clean: bool,
     /// Segments carry timestamps (RFC 7323).
     pub timestamps: bool,

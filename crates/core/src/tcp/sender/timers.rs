@@ -140,8 +140,8 @@ impl TcpSock {
             }
             return;
         }
-        // RFC 6675 §6 allows it, Linux does it: the timer starts again with the retransmission of the first hole, behind all that
-        // is repeated with it (`tcp_xmit_retransmit_queue`). What is repeated behind a first one that left now left with it.
+        // RFC 6675 §6 allows it and Linux does it (`tcp_xmit_retransmit_queue`): the timer is restarted when the first hole is
+        // retransmitted, after all retransmissions that are sent with it. A later one was sent with it if that was now.
         let with_first = first || (self.timer.is_linux() && self.sent.at(self.snd_una) == now);
         if with_first && self.timer.kind != Timer::Reorder {
             self.start_rto(now, now);

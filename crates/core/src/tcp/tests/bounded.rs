@@ -1,4 +1,4 @@
-//! What a send buffer keeps from leaving.
+//! Tests of the segments that a full send buffer holds back.
 
 use super::*;
 

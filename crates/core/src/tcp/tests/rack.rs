@@ -15,7 +15,7 @@ fn path(config: Config) -> Path {
     path
 }
 
-/// What was sent again: when, in ms, and which.
+/// The retransmissions: their times in ms, and the segments.
 fn again(path: &Path) -> Vec<(u64, u32)> {
     path.sent.iter().filter(|(_, tx)| tx.retransmit).map(|(at, tx)| (at.0 / 1_000_000, tx.seq)).collect()
 }
@@ -135,7 +135,7 @@ fn the_probe_is_new_data_if_there_is_any_whatever_the_window() {
     assert_eq!(path.sender.timeouts(), 0);
 }
 
-/// What `tcp_transmit_skb` gets from `tcp_send_loss_probe` is one segment.
+/// `tcp_send_loss_probe` gives one segment to `tcp_transmit_skb`.
 #[test]
 fn a_probe_of_new_data_has_no_psh_of_the_burst_before_it() {
     for tsq in [None, Some(1 << 20)] {
@@ -388,7 +388,7 @@ fn segments_whose_repetition_was_undone_are_not_taken_for_sent_once() {
     }
 }
 
-/// A sender whose first segment is marked while each of the others comes half a second after the one before: a timeout in vain.
+/// A sender with a spurious timeout: its first segment is marked, and each of the others arrives half a second after the one before.
 fn behind_a_growing_queue(cc: Cc, segments: u64) -> Path {
     let mut path = path(Config { ecn: true, iw: 10, cc, ..config() });
     path.data =
@@ -398,17 +398,17 @@ fn behind_a_growing_queue(cc: Cc, segments: u64) -> Path {
     path
 }
 
-/// Linux `tcp_enter_loss`, `tcp_process_loss`: after an echo the window has fallen, and a timeout leaves nothing to undo. What arrives
-/// though it was never sent again shows all the same that nothing is lost (RFC 5682 §3.1, step 3 b): a queue that grew.
+/// Linux `tcp_enter_loss`, `tcp_process_loss`: the echo has already reduced the window, so a timeout during CWR leaves nothing to
+/// undo. The arrival of a segment that was not retransmitted still shows that nothing is lost (RFC 5682 §3.1, step 3 b).
 #[test]
-fn a_timeout_in_vain_after_an_echo_repeats_one_segment() {
+fn a_spurious_timeout_after_an_echo_repeats_one_segment() {
     let path = behind_a_growing_queue(Cc::Reno, 15);
     assert_eq!((again(&path).len(), path.sender.timeouts(), path.sender.all_acked()), (1, 1, true));
     assert!(path.sender.ssthresh() <= 5, "the reduction for the echo stands");
 }
 
-/// Linux `tcp_tsq_write`: a sender whom its pace held back repairs what the timeout took for lost, though F-RTO asked for new data; and
-/// what was repeated can't show that it was not lost.
+/// Linux `tcp_tsq_write`: a sender that waits for its pacing timer retransmits the segments that the timeout marked lost, although
+/// F-RTO asked for new data. The ACK of a retransmitted segment cannot show that the original arrived.
 #[test]
 fn a_timer_of_pacing_repeats_what_frto_waits_for() {
     let path = behind_a_growing_queue(Cc::Bbr, 40);

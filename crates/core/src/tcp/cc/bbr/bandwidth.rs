@@ -111,7 +111,7 @@ impl Bbr {
         }
         self.sample_long_term(flow, sample);
         let bw = u64::from(delivered) * BW_UNIT / interval;
-        // What the application limited is believed only where it shows more than was known.
+        // An application-limited sample counts only if it is above the current maximum.
         if !sample.app_limited || bw >= self.bw.get() {
             self.bw.update(BW_RTTS, self.rounds.cnt, bw);
         }

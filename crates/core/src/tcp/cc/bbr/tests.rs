@@ -1,4 +1,4 @@
-//! What Linux's BBR does, step by step, over a link with a queue.
+//! Tests of Linux's BBR, step by step, over a link with a queue.
 
 use super::*;
 use crate::tcp::cc::Algorithm;

@@ -60,16 +60,16 @@ impl Bbr {
         }
     }
 
-    /// `bbr_set_cwnd_to_recover_or_restore`: in the first round trip of a recovery as much is sent as is delivered, after it
-    /// the window returns. Whether this has set the window.
+    /// `bbr_set_cwnd_to_recover_or_restore`: in the first round trip of a recovery as much is sent as is delivered, after the
+    /// recovery the window is restored. Returns whether this has set the window.
     fn recover_or_restore(&mut self, flow: &mut Flow, sample: &RateSample) -> bool {
         let (acked, before) = (sample.acked_sacked, self.restoration.prev_repair);
-        // An ACK that finds losses lets no more out than it took in.
+        // An ACK that finds losses lowers the window by their number.
         let mut cwnd = flow.cwnd.saturating_sub(sample.losses).max(1);
         if flow.repair == Repair::Recovery && before != Repair::Recovery {
             self.restoration.packet_conservation = true;
             self.rounds.next_delivered = flow.delivered;
-            // What was allowed and not used is cut off.
+            // The unused part of the window is cut off.
             cwnd = flow.in_flight + acked;
         } else if before >= Repair::Recovery && flow.repair < Repair::Recovery {
             cwnd = cwnd.max(self.restoration.prior_cwnd);

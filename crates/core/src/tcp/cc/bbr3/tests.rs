@@ -94,7 +94,7 @@ impl Lab {
         (from, to)
     }
 
-    /// Loses so many of a hundred data segments, from now on.
+    /// Loses `percent` of a hundred data segments, from now on.
     fn lose(&mut self, percent: u32) {
         let mut count = 0;
         self.path.data = Box::new(move |_, tx| {
@@ -103,7 +103,7 @@ impl Lab {
         });
     }
 
-    /// The application writes so many segments every so often, until `ms`; the rest of what it had is withdrawn.
+    /// The application writes `segments` segments every `every_ms` ms until `ms`. The data that it had is withdrawn.
     fn write_in_chunks(&mut self, segments: u64, every_ms: u64, ms: u64) {
         self.path.sender.stop();
         let mut at = self.path.now.0 / 1_000_000;
@@ -403,7 +403,7 @@ fn a_17_a_policers_rate_is_found_without_much_loss() {
     assert!(sent - acked < sent / 10, "{acked} of {sent} sent");
 }
 
-/// This TCP notices no spurious fast recovery (it has no DSACK), so here the model is told of one.
+/// A spurious fast recovery is undone. This TCP detects none (it has no DSACK), so the test calls the model's undo itself.
 #[test]
 fn a_18_a_spurious_fast_recovery_is_undone() {
     let mut lab = Lab::bulk(AT_10_MBIT, 40);
