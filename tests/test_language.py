@@ -10,6 +10,7 @@ from conftest import ROOT, program
 
 language = program("tools/language.py")
 RULES = language.read_rules()
+HELD = RULES.held()
 EVERYWHERE = [pattern for pattern in RULES.patterns if pattern.folders is None]
 
 
@@ -25,6 +26,8 @@ def test_a_text_with_a_pattern_is_refused_and_the_text_to_write_instead_passes(p
     assert [(one.line, one.pattern) for one in faults] == [(3, pattern)]
     assert pattern.advice in str(faults[0])
     assert language.faults_of_text(place, f"# A page\n\nA sentence. {pattern.instead}\n", RULES.patterns) == []
+    for text in pattern.allowed:
+        assert language.faults_of_text(place, f"# A page\n\n{text}\n", RULES.patterns) == []
 
 
 @pytest.mark.parametrize("pattern", [one for one in RULES.patterns if one.folders], ids=lambda pattern: pattern.name)
@@ -85,6 +88,28 @@ def test_the_command_names_file_line_words_and_advice(
     assert f'{page}:3: "Mended: a fault." (mended): write "fixed"' in capsys.readouterr().out
     page.write_text("# A page\n\nFixed: a fault.\n", encoding="utf-8")
     assert language.main() == 0
+
+
+def test_every_file_with_prose_is_checked_or_excepted_by_name() -> None:
+    assert [path for path in language.files([ROOT]) if path not in HELD and not excepted(path)] == []
+    assert [path for path in HELD if excepted(path)] == []
+
+
+def excepted(path: Path) -> bool:
+    """Whether `except` of tools/language.toml names this file."""
+    return any(language.under(path, place) for place in RULES.excepted)
+
+
+@pytest.mark.parametrize("place", RULES.excepted)
+def test_an_exception_is_of_files_that_are_there(place: str) -> None:
+    assert any(language.under(path, place) for path in language.files([ROOT]))
+
+
+@pytest.mark.parametrize("name", RULES.names)
+def test_a_name_is_not_checked_and_is_in_use(name: str) -> None:
+    assert language.faults_of_text(Path("a.md"), f"{name}\n", EVERYWHERE, [name]) == []
+    assert language.faults_of_text(Path("a.md"), f"{name}\n", EVERYWHERE) != []
+    assert any(name in path.read_text(encoding="utf-8") for path in HELD)
 
 
 def test_a_place_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -237,7 +237,7 @@ def test_after_the_same_datagrams_a_runs_counters_are_the_kernels(
     assert theirs.keys() <= ours.keys()
     total = {world["packets"] + world["drops"] for world in (ours, theirs)}
     assert len(total) == 1, "both worlds send the same datagrams"
-    assert abs(ours["packets"] - theirs["packets"]) <= 2, "the stack beside the discipline may hold a packet"
+    assert abs(ours["packets"] - theirs["packets"]) <= 2, "the stack around the discipline may hold a packet"
     # Counters cover the whole run, a hop's drops the measuring window.
     hop = found["sim"]["hops"]["b"]
     assert ours["drops"] == hop["drops"] + found["sim"]["startup"]["hops"]["b"]["drops"] > hop["drops"]

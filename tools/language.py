@@ -2,8 +2,9 @@
 
     tools/language.py [PATH…]
 
-Checks the files and folders that `holds` names in that file, or those that are given. Each fault is a line: file and
-line, the words, and how to write it instead. The exit code is 1 if there is any.
+Checks the files and folders that `holds` names in that file, without those that `except` names, or the files and
+folders that are given. Each fault is a line: file and line, the words, and how to write it instead. The exit code is 1
+if there is any.
 
 Prose is read in blocks: a comment, a string, a paragraph, a list item or a table cell. A pattern therefore also matches
 words on two lines, and "the beginning of a sentence" includes the beginning of a block.
@@ -12,6 +13,7 @@ words on two lines, and "the beginning of a sentence" includes the beginning of 
 from __future__ import annotations
 
 import io
+import os
 import re
 import sys
 import tokenize
@@ -46,6 +48,7 @@ class Pattern:
     folders: tuple[str, ...] | None
     refused: str
     instead: str
+    allowed: tuple[str, ...]
 
     def applies(self, path: Path) -> bool:
         """Whether the pattern is for this file."""
@@ -71,13 +74,25 @@ class Rules:
     """The content of tools/language.toml."""
 
     holds: tuple[str, ...]
+    excepted: tuple[str, ...]
+    names: tuple[str, ...]
     patterns: tuple[Pattern, ...]
+
+    def held(self) -> list[Path]:
+        """The files that are checked when none is named."""
+        places = [path for place in self.holds for path in [*ROOT.glob(place)] or [ROOT / place]]
+        return [path for path in files(places) if not any(under(path, place) for place in self.excepted)]
 
 
 def read_rules(path: Path = WORDS) -> Rules:
     """Reads the patterns and the files that they are for."""
     found = tomllib.loads(path.read_text(encoding="utf-8"))
-    return Rules(tuple(found["holds"]), tuple(pattern(one) for one in found["pattern"]))
+    return Rules(
+        tuple(found["holds"]),
+        tuple(found["except"]),
+        tuple(found["names"]),
+        tuple(pattern(one) for one in found["pattern"]),
+    )
 
 
 def pattern(table: dict[str, Any]) -> Pattern:
@@ -85,7 +100,8 @@ def pattern(table: dict[str, Any]) -> Pattern:
     words = table["words"].replace(" ", r"\s+")
     compiled = re.compile(SENTENCE + f"({words})") if table.get("start") else re.compile(f"({words})", re.IGNORECASE)
     folders = tuple(table["in"]) if "in" in table else None
-    return Pattern(table["name"], compiled, table["advice"], folders, table["refused"], table["instead"])
+    allowed = tuple(table.get("allowed", ()))
+    return Pattern(table["name"], compiled, table["advice"], folders, table["refused"], table["instead"], allowed)
 
 
 def under(path: Path, place: str) -> bool:
@@ -93,7 +109,7 @@ def under(path: Path, place: str) -> bool:
     if not path.is_relative_to(ROOT):
         return False
     relative = path.relative_to(ROOT)
-    return relative.is_relative_to(place) or relative.match(place)
+    return relative.is_relative_to(place) or any(one.match(place) for one in (relative, *relative.parents[:-1]))
 
 
 def blocks_of_markdown(text: str) -> Iterator[list[Line]]:
@@ -225,8 +241,10 @@ READERS: dict[str, Callable[[str], Iterator[list[Line]]]] = {
 }
 
 
-def prose(text: str) -> str:
-    """A block without inline code and addresses of links, each character in its place."""
+def prose(text: str, names: Iterable[str] = ()) -> str:
+    """A block without names, inline code and addresses of links; every other character keeps its place."""
+    for name in names:
+        text = text.replace(name, "\0" * len(name))
     return re.sub(r"`[^`]*`|\]\([^)]*\)", lambda found: "`" + "\0" * (len(found[0]) - 2) + "`", text)
 
 
@@ -236,8 +254,8 @@ def shortened(text: str, least: int) -> str:
     return " ".join((text if end < 0 else text[:end]).split())
 
 
-def faults_of_text(path: Path, text: str, patterns: Iterable[Pattern]) -> list[Fault]:
-    """All refused words of a text, which is read as the name of its file says; in the order of its lines."""
+def faults_of_text(path: Path, text: str, patterns: Iterable[Pattern], names: Sequence[str] = ()) -> list[Fault]:
+    """All refused words of a text outside `names`, in the order of its lines. The file's suffix selects the reader."""
     asked = [one for one in patterns if one.applies(path)]
     faults = []
     for block in READERS[path.suffix](text):
@@ -245,7 +263,7 @@ def faults_of_text(path: Path, text: str, patterns: Iterable[Pattern]) -> list[F
         for _, line in block:
             starts.append(len(joined))
             joined += line + " "
-        seen = prose(joined)
+        seen = prose(joined, names)
         for one in asked:
             for found in one.words.finditer(seen):
                 number, _ = block[bisect_right(starts, found.start(1)) - 1]
@@ -259,24 +277,25 @@ def files(places: Iterable[Path]) -> list[Path]:
     for place in places:
         if not place.exists():
             raise SystemExit(f"language: {place}: no such file or folder")
-        found |= set(place.rglob("*")) if place.is_dir() else {place}
-    return sorted(path for path in found if path.suffix in READERS and path != WORDS and not hidden(path))
+        found |= set(searched(place)) if place.is_dir() else {place}
+    return sorted(path for path in found if path.suffix in READERS and path != WORDS)
 
 
-def hidden(path: Path) -> bool:
-    """Whether a file is in a folder that is not searched, or is no file."""
-    parts = path.relative_to(ROOT).parts if path.is_relative_to(ROOT) else path.parts[1:]
-    return not path.is_file() or any(part.startswith(".") or part in SKIPPED for part in parts[:-1])
+def searched(folder: Path) -> Iterator[Path]:
+    """All files of a folder, without those of folders that are never searched."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in SKIPPED]
+        yield from (Path(place, name) for name in names)
 
 
 def main() -> int:
     """Prints each fault; 1 if there is any."""
     rules = read_rules()
-    held = [path for place in rules.holds for path in [*ROOT.glob(place)] or [ROOT / place]]
+    asked = files(Path(one).resolve() for one in sys.argv[1:]) if sys.argv[1:] else rules.held()
     faults = [
         fault
-        for path in files([Path(one).resolve() for one in sys.argv[1:]] or held)
-        for fault in faults_of_text(path, path.read_text(encoding="utf-8"), rules.patterns)
+        for path in asked
+        for fault in faults_of_text(path, path.read_text(encoding="utf-8"), rules.patterns, rules.names)
     ]
     for fault in faults:
         print(fault)

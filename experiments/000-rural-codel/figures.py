@@ -67,7 +67,7 @@ def figure_2(runs: Needs, figure: Figure) -> None:
 
 
 def _changes(figure: Figure, parts: Sequence[tuple[str, Mapping[str, Sequence[tuple[Floats, Any]]]]]) -> list[Axes]:
-    """What the rural parameters change, by RTT: for each part its label, and by discipline rows and line styles."""
+    """Draws the rural parameters' effect by RTT: for each part its label, and by discipline rows and line styles."""
     axes = list(figure.subplots(1, len(parts)))
     figure.set_size_inches(12, 4.9)
     for axis, (label, curves) in zip(axes, parts, strict=True):
@@ -144,7 +144,7 @@ def figure_4(runs: Needs, figure: Figure) -> None:
 
 
 def figure_5(runs: Needs, figure: Figure) -> None:
-    """What the rural parameters change in the simulations."""
+    """The effect of the rural parameters in the simulations."""
 
     rtts = runs["rtts"]
 

@@ -17,7 +17,7 @@ from sojourn.claims import Floats, Runs
 from sojourn.figures import Drawing
 
 QUANTITIES = claims.module(Path(__file__).with_name(claims.QUANTITIES))
-"""What the claims read is what is drawn."""
+"""The experiment's quantities: figures draw the same numbers that the claims read."""
 Needs = Mapping[str, Runs]
 HOP = "bottleneck"
 LINES = {"CoDel": "codel ", "RED": "red ", "tail drop": "pfifo ", "BLUE": "blue "}
@@ -230,7 +230,7 @@ FADING = ("tail drop", "RED", "CoDel")
 QUANTILES = {0.5: 2.7, 0.75: 5.0, 0.95: 90.0}
 """The paper's for CoDel, over time, in ms."""
 EMPTY_MS = 0.1
-"""What the logarithmic axis shows an empty queue as."""
+"""The delay at which the logarithmic axis shows an empty queue."""
 
 
 def figure_7(runs: Needs, figure: Figure) -> None:
@@ -277,7 +277,7 @@ def figure_7(runs: Needs, figure: Figure) -> None:
 
 
 def _quantiles(axis: Axes, words: Axes, runs: Needs) -> None:
-    """The paper's quantiles beside ours over ten seeds."""
+    """The paper's quantiles, and ours over ten seeds."""
     charts.time_axis(axis, "x", EMPTY_MS, 20_000)
     axis.set(xlabel="delay (logarithmic)", ylabel="share of the time, buffer of 830 packets")
     rows: list[list[str]] = []
@@ -320,12 +320,12 @@ RATES = {"512kbit": "512 kbit/s", "1.5mbit": "1.5 Mbit/s"}
 
 
 def edge(runs: Needs, figure: Figure) -> None:
-    """The paper's numbers beside ours."""
+    """The paper's numbers and ours."""
     _edge(figure, lambda rate, measure: QUANTITIES._edge(runs, rate, measure))
 
 
 def edge_near(runs: Needs, figure: Figure) -> None:
-    """The same with the settings that come near them."""
+    """The paper's numbers, and ours with the settings that come nearest to them."""
 
     def found(rate: str, measure: Measure) -> Mapping[tuple[str, str], Floats]:
         name, other, _ = QUANTITIES.FITTED[rate]

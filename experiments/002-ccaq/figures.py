@@ -30,7 +30,7 @@ GREY = "#9a9a9a"
 
 
 def _beside(figure: str) -> list[Floats]:
-    """The curves of a figure that are drawn beside ours."""
+    """The paper's curves of a figure, which are drawn with ours."""
     path = os.environ.get("SOJOURN_BESIDE")
     if not path:
         return []
@@ -104,7 +104,7 @@ def _number(found: Mean) -> str:
 
 
 def table(runs: Needs, figure: Figure) -> None:
-    """Utilisation and mean RTT, the paper's beside ours."""
+    """Utilisation and mean RTT, the paper's and ours."""
     rows, paints = [], []
     for (cc, qdisc), (busy, rtt) in PAPER.items():
         chosen = runs[cc].of(qdisc)

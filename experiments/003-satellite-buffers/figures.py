@@ -20,7 +20,7 @@ Q = claims.module(Path(__file__).with_name(claims.QUANTITIES))
 HOP = "satellite"
 FIFO = plot.COLOURS["bfifo"]
 DARK, LIGHT = plot.ink(plot.COLOURS["pfifo"]), "#b8b8b8"
-"""Of the two capacities, where both are in one picture."""
+"""Colours of the two capacities in pictures that have both."""
 POST = "#d1495b"
 """The post's own numbers."""
 CAPS = (20, 30, 40, 50, 60, 70, 80, 100)
@@ -81,7 +81,7 @@ def _of(runs: Runs, flows: int, kb: int) -> Runs:
 
 
 def load(runs: Needs, figure: Figure) -> None:
-    """What grows and falls with the cap on flows, for the two capacities."""
+    """The download's rate, the link's use and the delay by the cap on flows, for the two capacities."""
     grid = runs["grid"]
     axes = figure.subplots(1, 3)
     measures = ("the download, Mbit/s", "link busy, %", "mean queue delay, ms")
@@ -108,7 +108,7 @@ def load(runs: Needs, figure: Figure) -> None:
 
 
 def capacity(runs: Needs, figure: Figure) -> None:
-    """What grows with the queue's capacity, for three loads."""
+    """Measures by the queue's capacity, for three loads."""
     grid = runs["grid"]
     axes = figure.subplots(1, 3)
     loads = ((50, DARK), (80, FIFO), (100, LIGHT))

@@ -41,7 +41,7 @@ def parts(low: float, high: float) -> list[int]:
 
 
 def main() -> None:
-    """Writes all four beside this file, and says the shares."""
+    """Writes all four into this file's folder, and prints the shares."""
     for end, size in PARTED.items():
         parted = share_below(size)
         for name, sizes in (("small", parts(0, parted)), ("large", parts(parted, 1))):

@@ -18,7 +18,7 @@ Q = claims.module(Path(__file__).with_name(claims.QUANTITIES))
 """The quantities: sizes, the pings' RTT, and what all downloads together do."""
 HOP, MSS = "router", 1448
 TAIL, WINDOWS, RENO, BARE = plot.COLOURS["pfifo"], "#c77d0a", "#3d5a80", "#a23b5a"
-"""Of what was played, where the discipline is always a FIFO."""
+"""Colours of the cases, whose discipline is always a FIFO."""
 Measure = Callable[[Runs], Floats]
 
 

@@ -261,7 +261,7 @@ mod tests {
         prague
     }
 
-    /// A window's ACKs of one segment each, of which so many are marked.
+    /// A hundred ACKs of one segment each, `marked` of them with a mark.
     fn round(prague: &mut Prague, flow: &mut Flow, marked: u32) {
         for i in 0..100 {
             flow.delivered += 1;

@@ -271,7 +271,7 @@ mod tests {
         }
     }
 
-    /// The same: but not where RACK waits for what may still come.
+    /// A retransmission does not restart RACK's reordering timer, which waits for segments that may still arrive.
     #[test]
     fn the_end_of_rack_s_tolerance_is_not_put_off_by_a_repetition() {
         let mut sender = started(Cc::Reno);
