@@ -1,12 +1,12 @@
-//! Bursts: Linux's TCP hands segments down in packets of up to a millisecond's worth, and waits to fill them.
+//! Bursts: Linux's TCP hands segments down in packets of up to a millisecond's worth (TSO), and waits to fill them.
 //!
 //! Facts: net/ipv4/tcp_output.c of Linux 6.x and 7.x (`tcp_tso_autosize`, `tcp_tso_should_defer`), `tcp_update_pacing_rate`
-//! in tcp_input.c. Also where no device can cut such a packet the stack does so at the host's own device: the segments leave
-//! together, and the last of several is pushed (`__tcp_transmit_skb`). An ACK that opens the window by less than a burst sends nothing
-//! if the next is expected soon.
+//! in tcp_input.c. If no device can segment such a packet, the stack does so at the host's own device. The segments are sent
+//! together, and the last of several has PSH (`__tcp_transmit_skb`). An ACK that opens the window by less than a burst triggers no
+//! transmission if the next ACK is expected soon.
 //!
-//! Deviations: a packet ends where the window or the data do, not also where one of the application's writes did, so that
-//! no end of a write leaves before its burst is full; `tcp_min_rtt` never forgets (Linux: after five minutes).
+//! Deviations: a packet ends with the window or the data, but not with each of the application's writes, so the end of a write
+//! waits until its burst is full. `tcp_min_rtt` has no time limit (Linux: five minutes).
 
 use super::pacing::{gso_segments, half, tso_autosize};
 use crate::units::{Span, Time};
@@ -15,7 +15,7 @@ use crate::units::{Span, Time};
 const MIN_SEGMENTS: u32 = 2;
 /// `tcp_tso_win_divisor`: a third of the window is worth sending.
 const WIN_DIVISOR: u32 = 3;
-/// An ACK that is not expected sooner is not waited for; and who sent nothing for so long does not wait.
+/// A sender waits only for ACKs that are expected within this time, and not if it sent nothing for this time.
 const SOON: Span = Span::from_millis(1);
 /// `tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio`, in percent of the window each RTT.
 const RATIO: (u64, u64) = (200, 120);
@@ -26,7 +26,7 @@ pub(super) struct Window {
     pub now: Time,
     pub cwnd: u32,
     pub ssthresh: u32,
-    /// Outstanding.
+    /// Segments outstanding.
     pub out: u32,
     /// The receive window above the first outstanding segment.
     pub rwnd: u32,
@@ -35,17 +35,17 @@ pub(super) struct Window {
     pub min_rtt: Span,
     /// When the last segment was sent.
     pub lsndtime: Time,
-    /// When the first of those outstanding was.
+    /// When the first outstanding segment was sent.
     pub head: Option<Time>,
 }
 
 /// The bursts of one sender.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Bursts {
-    /// Most segments of one; 1: packet by packet.
+    /// The most segments of a burst; 1: packet by packet.
     most: u32,
     mss: u32,
-    /// Segments left of the burst under way.
+    /// Segments of the current burst that are still to be sent.
     left: u32,
     several: bool,
     /// The last attempt to send waited for more window (Linux's `is_cwnd_limited`).
@@ -57,7 +57,7 @@ impl Bursts {
         Bursts { most: gso_segments(gso_max_segs, mss), mss, left: 0, several: false, waits: false }
     }
 
-    /// Whether there are any; else nothing else here is asked.
+    /// Whether there are bursts; if not, no other function is called.
     #[inline(always)]
     pub fn is_on(&self) -> bool {
         self.most > 1
@@ -69,14 +69,14 @@ impl Bursts {
         self.waits
     }
 
-    /// Nothing of the last burst is still to leave, and nothing waits.
+    /// Ends the current burst, and clears the note that the sender waits.
     #[inline(always)]
     pub fn begin(&mut self) {
         self.end();
         self.waits = false;
     }
 
-    /// Ends the burst under way.
+    /// Ends the current burst.
     #[inline(always)]
     pub fn end(&mut self) {
         (self.left, self.several) = (0, false);
@@ -98,7 +98,7 @@ impl Bursts {
         tso_autosize(rate, Some(window.min_rtt.0 / 1000), self.mss, MIN_SEGMENTS).min(self.most)
     }
 
-    /// How many segments leave now, of `limit` that the window allows and `data` that there are; and of how many a burst is.
+    /// The number of segments to send now, of `limit` that the window allows and `data` that there are, and the segments of a burst.
     #[inline]
     pub fn take(&mut self, limit: u32, data: u32, window: &Window) -> (u32, u32) {
         self.begin();
@@ -107,12 +107,12 @@ impl Bursts {
         }
         let goal = self.goal(window);
         let burst = goal.min(half(window.cwnd));
-        // As long as the window has room for the goal nothing is waited for.
+        // Full bursts do not wait.
         let mut gone = if limit < goal { 0 } else { (((limit - goal) / burst + 1) * burst).min(data) };
         while gone < limit.min(data) {
             let (limit, data) = (limit - gone, data - gone);
             let lsndtime = if gone > 0 { window.now } else { window.lsndtime };
-            // A last single segment is not waited with.
+            // A single last segment does not wait.
             if data > 1 && self.defers(limit, gone > 0, &Window { lsndtime, ..*window }) {
                 self.waits = limit <= data && window.cwnd < window.rwnd;
                 break;
@@ -122,7 +122,7 @@ impl Bursts {
         (gone, burst)
     }
 
-    /// As [`Bursts::take`] for one segment after the other: whether the next may be sent.
+    /// As [`Bursts::take`], but for one segment: whether the next one may be sent.
     pub fn take_one(&mut self, limit: u32, data: u32, window: &Window) -> bool {
         if self.left == 0 {
             (self.several, self.waits) = (false, false);
@@ -141,7 +141,7 @@ impl Bursts {
         true
     }
 
-    /// Whether the segment that may go is the last of several.
+    /// Whether the segment that is sent now is the last of a burst of several.
     #[inline]
     pub fn pushes(&self) -> bool {
         self.left == 0 && self.several
@@ -153,7 +153,7 @@ impl Bursts {
         self.waits
     }
 
-    /// `tcp_tso_should_defer`, of less than a burst; `begun`: some leave at this instant already.
+    /// `tcp_tso_should_defer`, of less than a burst; `begun`: segments are already being sent at this time.
     fn defers(&self, limit: u32, begun: bool, window: &Window) -> bool {
         let &Window { now, cwnd, out, rwnd, srtt, lsndtime, head, .. } = window;
         if now > lsndtime + SOON || limit.saturating_mul(WIN_DIVISOR) >= cwnd.min(rwnd) {
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(Bursts::new(65_535, 1448).goal(&near), (GSO_MAX_SIZE as u32 / 2 + 3_393) / 1448);
     }
 
-    /// The ACK of what was sent an RTT ago is due: four segments of window wait to become eleven.
+    /// The ACK of segments sent an RTT ago is due: a window of four segments waits until it is eleven.
     #[test]
     fn less_than_a_burst_waits_for_an_ack_that_is_due_within_a_millisecond() {
         let due = |age: u64| {

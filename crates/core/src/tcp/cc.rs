@@ -4,10 +4,11 @@
 //! `tcp_congestion_ops`, and a line in the list of [`algorithms!`]. All are known at compile time, so that the sender calls
 //! them through an enum. There are two kinds:
 //!
-//! - A *window-driven* algorithm (Reno, CUBIC, ...) moves [`Cwnd`] in `cong_avoid` and says in `ssthresh` how far a congestion
-//!   event reduces it. Slow start, PRR, undo and the restart after idle time are the same for all and are in [`Control`].
-//! - A *rate-based* algorithm (BBR, Prague) sets window and pacing rate itself, in `cong_control`, from what a [`Flow`] and a
-//!   rate sample say. Its sender paces.
+//! - A *window-driven* algorithm (Reno, CUBIC, ...) changes [`Cwnd`] in `cong_avoid`, and computes in `ssthresh` how far a
+//!   congestion event reduces it. Slow start, PRR, undo and the restart after idle time are the same for all and are in
+//!   [`Control`].
+//! - A *rate-based* algorithm (BBR, Prague) sets window and pacing rate itself, in `cong_control`, from a [`Flow`] and a rate
+//!   sample. Its sender paces.
 //!
 //! docs/how-to/add-a-congestion-control.md adds one, step by step.
 
@@ -186,7 +187,7 @@ fn setup(config: &Config) -> Setup {
     }
 }
 
-/// The door: a connection's congestion window and the algorithm that moves it.
+/// A connection's congestion window and the algorithm that changes it: the interface for the sender.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Control {
     cwnd: Cwnd,
@@ -228,7 +229,7 @@ impl Control {
         self.algorithm.is_rate_based()
     }
 
-    /// An ACK that does nothing but advance, on the clean path: all that an algorithm does then, at the price of one dispatch.
+    /// An ACK on the clean path, which only advances: all calls of the algorithm for such an ACK, with a single dispatch.
     #[inline(always)]
     pub fn on_clean_ack(&mut self, acked: u32, ack: &AckSample, usage: &CwndUsage) {
         let cwnd = &mut self.cwnd;
@@ -270,7 +271,7 @@ impl Control {
     /// A congestion event, with `outstanding` segments, shown by an ECN echo (`ece`) or by losses: a new slow start threshold.
     /// Returns the window that is reduced.
     pub fn reduce(&mut self, outstanding: u32, ece: bool) -> u32 {
-        // RFC 6675 §5 step 4.2: what limited transmit sent does not count.
+        // RFC 6675 §5 step 4.2: segments of limited transmit do not count.
         let event = Congestion { flight: f64::from(outstanding).min(self.cwnd.get()), ece };
         let cwnd = &self.cwnd;
         let Reduction { from, ssthresh } = dispatch!(&mut self.algorithm, one => one.ssthresh(cwnd, &event));

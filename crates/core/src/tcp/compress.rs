@@ -1,12 +1,14 @@
-//! SACK compression: while a hole stays, most ACKs of what arrives above it wait for each other and leave as one.
+//! SACK compression: while there is a hole, most ACKs of segments above it are merged into one.
 //!
-//! Facts: `__tcp_ack_snd_check` and `tcp_sack_new_ofo_skb` in tcp_input.c of Linux 7.3; since 4.18. The first three ACKs that tell of
-//! a hole leave at once, so its loss is found as early as before. After them one leaves a share of an RTT, at most a
-//! millisecond, after the first that waits; at once where 44 wait, where the list of blocks would forget one, or in quick-ACK mode.
+//! Facts: `__tcp_ack_snd_check` and `tcp_sack_new_ofo_skb` in tcp_input.c of Linux 7.3; since 4.18. The first three ACKs that report
+//! a hole are sent at once, so its loss is detected as early as without compression. Later ACKs wait for a share of an RTT after the
+//! first of them, at most a millisecond. One is sent at once if 44 wait, if the list of blocks would lose one, or in quick-ACK mode.
 //!
-//! Deviations: Linux's timer has a slack, in which it is served with whatever interrupt comes first; here it is served at the
-//! slack's end, or with the next segment of the connection. The ACK before a list that forgets tells of the new segment too. The RTT
-//! is what the sender measured (Linux: the less of the receiver's own and of its part of the handshake).
+//! Deviations:
+//! - Linux's timer has a slack, within which the next interrupt serves it; here it expires at the slack's end, or with the next
+//!   segment of the connection.
+//! - The ACK before a list that loses a block includes the new segment.
+//! - The RTT is the sender's (Linux: the smaller of the receiver's own and that of the handshake).
 
 use crate::units::{Span, Time};
 
@@ -62,7 +64,7 @@ impl Compress {
         self.compressed_ack > 0
     }
 
-    /// An ACK leaves: nothing waits any more.
+    /// An ACK was sent, which includes all that wait.
     pub fn sent(&mut self) {
         self.compressed_ack = 0;
     }
@@ -92,7 +94,7 @@ mod tests {
 
     #[test]
     fn three_acks_leave_at_once_and_then_one_a_millisecond() {
-        // From 300 µs to 1310; what comes at 1300 finds the timer due.
+        // From 300 µs to 1310; the segment at 1300 finds the timer due.
         let held = waits(16, 100, 20_000);
         assert_eq!(held[..3], [None; 3]);
         assert!(held[3..13].iter().all(|at| *at == Some(1310)), "{held:?}");

@@ -1,10 +1,11 @@
-//! How long Linux delays an ACK: a time that adapts to the arrivals (ATO), in ticks.
+//! Linux's delay of ACKs: a time that adapts to the arrivals (ATO), in ticks.
 //!
 //! Facts: `tcp_event_data_recv`, `tcp_send_delayed_ack`, `tcp_delack_timer_handler`, `tcp_delack_max`, `tcp_dec_quickack_mode`,
 //! `tcp_rtt_tsopt_us` of Linux 7.3.
 //!
-//! Deviations: the RTT of the handshake is that which its last ACK, or else the first segment, tells, and the RTO follows from it alone.
-//! There is no ping-pong mode: a connection sends data one way. The application reads at once (receiver.rs), as the kernel world's does.
+//! Deviations: the RTT of the handshake is taken from its last ACK, or else from the first segment, and the RTO from this RTT alone.
+//! There is no ping-pong mode, since a connection sends data one way. The application reads at once (receiver.rs), as the kernel
+//! world's does.
 
 use crate::tcp::Config;
 use crate::tcp::rto::Rto;
@@ -22,18 +23,17 @@ pub(super) struct Pace {
     wheel: Wheel,
     /// When the last segment in order arrived; `u64::MAX` before the first (`lrcvtime`).
     last: u64,
-    /// When the ACK that is delayed is due, the tick before the timer's (`icsk_delack_timeout`).
+    /// When the delayed ACK is due, the tick before the timer's (`icsk_delack_timeout`).
     due: u64,
-    /// How long an ACK is delayed, but no longer than `most`.
+    /// The delay of an ACK, unless `most` is shorter.
     ato: u32,
-    /// 0: nothing has arrived.
+    /// The longest delay; 0 before the first arrival.
     most: u32,
     /// A longer pause makes ACKs quick again (`icsk_rto`); before the first segment the minimum RTO.
     rto: u32,
     ato_min: u32,
     delack_max: u32,
-    /// How much later than `due` the timer expires. An ACK that leaves does not stop the timer (`INET_CSK_CLEAR_TIMERS` is not
-    /// defined).
+    /// The time from `due` to the timer's expiry. Sending an ACK does not stop the timer (`INET_CSK_CLEAR_TIMERS` is not defined).
     late: u32,
 }
 
@@ -54,8 +54,8 @@ impl Pace {
         }
     }
 
-    /// `tcp_event_data_recv`: the ATO follows the arrivals of what is in order. Whether ACKs are to be quick: after the first, and
-    /// after such a pause.
+    /// `tcp_event_data_recv`: the ATO follows the arrivals of segments in order. Returns whether quick ACKs start: with the first
+    /// segment, and after a pause longer than the RTO.
     #[inline]
     pub fn note_arrival(&mut self, now: Time, rtt_us: u32, in_order: bool) -> bool {
         if self.last == u64::MAX {
@@ -88,8 +88,8 @@ impl Pace {
         self.note_handshake(rtt_us);
     }
 
-    /// The handshake ends. As long as nothing is sent, the RTO is that of one sample, the RTT of the handshake (RFC 6298 §2.2), or three
-    /// seconds if that is not known (§5.7). A delay longer than the shortest is bounded by the RTT, and any by the shortest RTO.
+    /// The handshake ends. A host that sends no data has the RTO of one sample, the RTT of the handshake (RFC 6298 §2.2), or three
+    /// seconds if that is unknown (§5.7). The delay is at most the RTT (but at least the shortest delay), and below the minimum RTO.
     pub fn note_handshake(&mut self, rtt_us: u32) {
         if self.most > 0 {
             return;
@@ -107,7 +107,8 @@ impl Pace {
         self.rto = self.wheel.ticks(rto.timeout()) as u32;
     }
 
-    /// When an ACK that is delayed since the last arrival is due; `fresh`: none was delayed before. One that was is due no later.
+    /// Delays an ACK after the last arrival. Returns when its timer expires. Unless it is `fresh`, an ACK is delayed already, and the
+    /// earlier of the two times counts.
     #[inline(always)]
     pub fn delay(&mut self, fresh: bool) -> Time {
         let due = self.last + u64::from(self.ato.min(self.most));
@@ -117,7 +118,7 @@ impl Pace {
         self.wheel.at(expires)
     }
 
-    /// When the timer that was set last will still expire, although its ACK has left; [`Time::NEVER`] if it has.
+    /// When the timer of an ACK that was sent already will still expire; [`Time::NEVER`] if it has expired.
     #[inline]
     pub fn leftover(&self, now: Time) -> Time {
         let expires = match self.due {
@@ -127,19 +128,19 @@ impl Pace {
         if expires > now { expires } else { Time::NEVER }
     }
 
-    /// Whether what is delayed was to wait so little longer that it waits no more when something else arrives.
+    /// Whether the delayed ACK is due so soon that the next arrival sends it.
     #[inline(always)]
     pub fn is_almost_due(&self) -> bool {
         self.due <= self.last + u64::from(self.ato.min(self.most) / 4)
     }
 
-    /// Quick ACKs begin, but for a pause, or end.
+    /// Resets the delay to the shortest: when quick ACKs end, or begin (except after a pause).
     #[inline]
     pub fn deflate(&mut self) {
         self.ato = self.ato_min;
     }
 
-    /// The timer expired: it waited too short a time.
+    /// The timer expired: the next delay is twice as long.
     pub fn missed(&mut self) {
         self.ato = (2 * self.ato).min(self.rto).min(self.delack_max);
     }
@@ -157,7 +158,7 @@ mod tests {
         pace
     }
 
-    /// When it is due, in ms.
+    /// When the ACK is due, in ms.
     fn due(pace: &Pace) -> u64 {
         pace.clone().delay(true).0 / MS
     }
@@ -178,7 +179,7 @@ mod tests {
         assert_eq!([after(20), after(44), after(80)], [44, 48, 60]);
     }
 
-    /// `tcp_send_delayed_ack`: an earlier timeout that stands is kept.
+    /// `tcp_send_delayed_ack`: an earlier timeout that is still pending is kept.
     #[test]
     fn an_ack_that_is_delayed_already_is_due_no_later_for_what_comes_after() {
         let mut pace = pace(250, 500);
@@ -196,7 +197,7 @@ mod tests {
         }
     }
 
-    /// A pause is longer than the RTO: of 3 · 990 ms, 3 · 1.2 s, and 3 s (`TCP_TIMEOUT_FALLBACK`) where the RTT is not known.
+    /// A pause is longer than the RTO: 3 · 990 ms, 3 · 1.2 s, and 3 s (`TCP_TIMEOUT_FALLBACK`) if the RTT is unknown.
     #[test]
     fn a_pause_is_longer_than_the_rto_of_the_handshake() {
         for (rtt_ms, rto) in [(990, 2972), (1200, 3600), (0, 3000)] {
@@ -208,7 +209,7 @@ mod tests {
         }
     }
 
-    /// `tcp_data_queue_ofo` and what came before tell nothing of the pace of the data.
+    /// Segments out of order (`tcp_data_queue_ofo`) and duplicates do not change the ATO.
     #[test]
     fn what_is_out_of_order_is_no_arrival() {
         let mut pace = pace(250, 100);

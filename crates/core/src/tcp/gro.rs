@@ -1,24 +1,24 @@
-//! Generic receive offload: segments that come close together are handed up, and acknowledged, as one.
+//! Generic receive offload: segments that arrive close together are handed up, and acknowledged, as one.
 //!
-//! Facts: `tcp_gro_receive` and `gro_flush_timeout` of Linux. A card that waits a little merges what follows in order, with the
-//! same timestamp (Linux's count milliseconds), up to 64 kB; then TCP sees more than one MSS at once and acknowledges it once.
+//! Facts: `tcp_gro_receive` and `gro_flush_timeout` of Linux. A card that waits a little merges segments in order with the same
+//! timestamp (in milliseconds), up to 64 kB. TCP then sees more than one MSS at once and acknowledges it once.
 //!
-//! Deviations: the time counts from the first segment that would have been acknowledged, not from the first that is merged; what is
-//! merged is at the application at once.
+//! Deviations: the time counts from the first segment that would have been acknowledged, not from the first that is merged; merged
+//! segments reach the application at once.
 
 use crate::tcp::Config;
 use crate::units::{Span, Time};
 
-/// Bytes of one packet at most (`GRO_LEGACY_MAX_SIZE`).
+/// The most bytes of a merged packet (`GRO_LEGACY_MAX_SIZE`).
 const MAX_SIZE: u32 = 65_536;
 
 /// The segments of a connection that a card holds to merge them.
 #[derive(Clone, Debug)]
 pub(super) struct Merge {
     timeout: Span,
-    /// Segments that fit into one packet.
+    /// The most segments of a merged packet.
     most: u32,
-    /// How many are held, of which ms, and until when.
+    /// The number of segments that are held, their timestamp in ms, and the time until which they are held.
     held: u32,
     ms: u32,
     until: Time,
@@ -30,7 +30,7 @@ impl Merge {
         Merge { timeout: config.gro_flush_timeout, most, held: 0, ms: 0, until: Time::NEVER }
     }
 
-    /// A segment arrived that is to be acknowledged: if that waits, until when. Else all that is held goes up with it.
+    /// Handles a segment that would be acknowledged. Returns until when it is held; `None` if it is handed up now with all held ones.
     pub fn hold(&mut self, now: Time, ts: u32) -> Option<Time> {
         if self.held == 0 {
             (self.ms, self.until) = (ts / 1000, now + self.timeout);
@@ -43,12 +43,12 @@ impl Merge {
         Some(self.until)
     }
 
-    /// Whether something is held.
+    /// Whether segments are held.
     pub fn is_holding(&self) -> bool {
         self.held > 0
     }
 
-    /// All was handed up.
+    /// All held segments were handed up.
     pub fn flushed(&mut self) {
         self.held = 0;
     }

@@ -1,13 +1,15 @@
-//! A connection that is half open at its accepter: when its SYN-ACK is retransmitted, and the RTT that this leaves.
+//! A connection that is half open at its accepter: when its SYN-ACK is retransmitted, and the RTT of the handshake.
 //!
 //! Facts: `tcp_check_req`, `tcp_rtx_synack`, `reqsk_timer_handler`, `tcp_reqsk_timeout`, `tcp_synack_rtt_meas` of Linux 7.3. Each SYN-ACK
-//! echoes the timestamp of the SYN that came first, and so the opener learns an RTT that holds the time for which it was not heard,
-//! and knows whether ECN was asked for by the SYN that counts (a repeated one does not ask). One is sent for each further
-//! SYN, and when nothing has come for a second, two, four, … Who has repeated its SYN-ACK knows the RTT by timestamps alone.
+//! echoes the timestamp of the first SYN. So the opener's RTT includes the time of its lost SYNs, and it knows whether ECN was
+//! negotiated by the first SYN (a retransmitted SYN does not ask for it). A SYN-ACK is sent for each further SYN, and when nothing has
+//! arrived for 1 s, 2 s, 4 s, … An accepter that has retransmitted its SYN-ACK knows the RTT by timestamps only.
 //!
-//! Deviations: what five repetitions have not opened is not forgotten, but answered for each SYN that still comes; of SYNs that come
-//! within half a second each is answered (`__tcp_oow_rate_limited`: one), and so is each SYN-ACK that comes again, and each SYN of
-//! an open connection; and who repeated its SYN-ACK twice begins with its whole window all the same (`tcp_init_transfer`).
+//! Deviations:
+//! - A connection that five retransmissions have not opened is kept: each further SYN is answered.
+//! - SYNs that arrive within half a second are all answered (Linux answers one, `__tcp_oow_rate_limited`); so is each duplicate SYN-ACK,
+//!   and each SYN of an open connection.
+//! - An accepter that retransmitted its SYN-ACK twice still begins with its whole initial window (`tcp_init_transfer`).
 
 use crate::tcp::rto::INITIAL;
 use crate::units::{Span, Time};
@@ -16,10 +18,10 @@ use crate::wheel::Wheel;
 /// TCP_SYNACK_RETRIES.
 const RETRIES: u32 = 5;
 
-/// The accepter of a connection between its SYN and what ends the handshake.
+/// The accepter of a connection between the first SYN and the end of the handshake.
 #[derive(Clone, Debug)]
 pub struct HalfOpen {
-    /// When the first SYN came.
+    /// The arrival of the first SYN.
     since: Time,
     due: Time,
     /// `num_timeout`.
@@ -36,13 +38,13 @@ impl HalfOpen {
         this
     }
 
-    /// A SYN comes again: so does its SYN-ACK.
+    /// A SYN arrives again: its SYN-ACK is retransmitted.
     pub fn on_syn(&mut self, now: Time) {
         self.repeated = true;
         self.arm(now);
     }
 
-    /// The time is [`HalfOpen::next_event`]. Whether the SYN-ACK leaves again.
+    /// The timer: call at [`HalfOpen::next_event`]. Returns whether the SYN-ACK is retransmitted.
     pub fn on_timer(&mut self, now: Time) -> bool {
         if self.timeouts >= RETRIES {
             self.due = Time::NEVER;
@@ -54,8 +56,8 @@ impl HalfOpen {
         true
     }
 
-    /// The RTT in µs that is known of one that an ACK tells: of a SYN-ACK that was repeated by timestamps, in whole milliseconds
-    /// (rounded down, where Linux takes a difference of ticks), or not at all: 0.
+    /// The RTT in µs that the accepter learns from an ACK that shows `reported` µs. After a retransmission it is known by timestamps
+    /// only, in whole milliseconds (rounded down; Linux takes a difference of ticks); 0: unknown.
     pub fn rtt_us(&self, reported: u32, timestamps: bool) -> u32 {
         match (self.repeated, timestamps) {
             (false, _) => reported,
@@ -64,12 +66,12 @@ impl HalfOpen {
         }
     }
 
-    /// When [`HalfOpen::on_timer`] wants to be called.
+    /// When [`HalfOpen::on_timer`] must be called.
     pub fn next_event(&self) -> Time {
         self.due
     }
 
-    /// How long after the first SYN came a SYN-ACK leaves.
+    /// The time from the first SYN to a SYN-ACK that is sent now.
     pub fn waited(&self, now: Time) -> Span {
         now.since(self.since)
     }
@@ -89,7 +91,7 @@ mod tests {
         Time::ZERO + Span::from_millis(ms)
     }
 
-    /// 250 Hz: what is set for a second expires at the next multiple of 32 ms, for two and more of 256 ms.
+    /// At 250 Hz a timer of one second expires at the next multiple of 32 ms, one of two seconds or more at one of 256 ms.
     #[test]
     fn a_syn_ack_leaves_again_after_one_second_two_four_and_five_times_at_most() {
         let mut half = HalfOpen::new(at_ms(100), 250);

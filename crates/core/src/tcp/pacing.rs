@@ -1,7 +1,7 @@
-//! Pacing as Linux's TCP does it by itself (`tcp_output.c`): bursts of up to a millisecond's worth of the pacing rate,
-//! each sent when the one before it would have been on its way at that rate.
+//! Pacing by TCP itself, as in Linux (`tcp_output.c`): bursts of up to a millisecond's worth of the pacing rate, each sent when the
+//! one before it has been transmitted at that rate.
 //!
-//! Deviations: no limit by what waits in the host (TCP small queues): a host here hands a packet to the network at once.
+//! Deviation: the pacer does not count segments that wait in the host (TCP small queues; see small_queue.rs).
 
 use crate::units::{Span, Time};
 
@@ -19,29 +19,29 @@ const MIN_TSO_RATE: u64 = 1_200_000 / 8;
 const UNPACED: u32 = 10;
 const NS: u64 = 1_000_000_000;
 
-/// When the next burst may leave, and how long it may be.
+/// The time of the next burst, and its length.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Pacer {
-    /// Payload bytes a second, and what a full segment takes at that in ns.
+    /// Payload bytes a second, and the time of a full segment at that rate, in ns.
     rate: u64,
     spacing: u64,
     mss: u32,
     /// Most segments of a burst, whatever the rate (Linux `gso_max_segs`).
     most: u32,
     shift: u32,
-    /// When the next burst may leave (Linux `tcp_wstamp_ns`).
+    /// When the next burst may be sent (Linux `tcp_wstamp_ns`).
     next: Time,
-    /// When the sender asked to be woken; [`Time::NEVER`] if nothing waits.
+    /// When the sender must be woken; [`Time::NEVER`] if no segment waits.
     wake: Time,
-    /// The burst under way: its time, the segments left of it, and how late it is in ns.
+    /// The current burst: its time, the segments still to be sent, and its lateness in ns.
     slot: Time,
     quota: u32,
     credit: u64,
-    /// It is of several segments.
+    /// The current burst has several segments.
     several: bool,
-    /// It counts against the rate.
+    /// The current burst is paced.
     paced: bool,
-    /// Segments sent so far, up to where nobody looks any more.
+    /// Segments sent so far, counted up to [`UNPACED`].
     sent: u32,
 }
 
@@ -99,7 +99,7 @@ impl Pacer {
         self.rate
     }
 
-    /// Sets it.
+    /// Sets the pacing rate in payload bytes a second.
     #[inline]
     pub fn set_rate(&mut self, rate: u64) {
         if rate != self.rate {
@@ -113,13 +113,13 @@ impl Pacer {
         u64::from(payload) * NS / self.rate.max(1)
     }
 
-    /// When something that waits for its turn may leave.
+    /// When a segment that waits for its paced departure may be sent.
     #[inline]
     pub fn wake(&self) -> Time {
         self.wake
     }
 
-    /// The time has come: nothing waits for it any more.
+    /// That time has come, and no segment waits any more.
     pub fn woken(&mut self) {
         self.wake = Time::NEVER;
     }
@@ -135,14 +135,14 @@ impl Pacer {
         tso_autosize(self.rate >> (self.shift - PACING_SHIFT), near, self.mss, least(self.rate)).min(self.most)
     }
 
-    /// Where a burst could begin now and the window's `room` is less than one: until when the last one was on its way.
+    /// If a burst could begin now but the window has `room` for less than one, the end of the last burst's transmission.
     pub fn is_short(&self, now: Time, room: u32, min_rtt: Option<u64>) -> Option<Time> {
         let within = self.quota > 0 && self.slot == now;
         let may = !within && self.next <= now && self.shift == PACING_SHIFT;
         (may && room < self.burst(min_rtt)).then_some(self.next)
     }
 
-    /// Whether nothing may leave now, whatever there is; then the pacer wants to be woken.
+    /// Whether no segment may be sent now; then the pacer asks to be woken.
     #[inline]
     pub fn holds(&mut self, now: Time) -> bool {
         let holds = self.next > now && !(self.quota > 0 && self.slot == now);
@@ -152,7 +152,7 @@ impl Pacer {
         holds
     }
 
-    /// Whether a segment may leave now, with window for `room` segments; if not, the pacer wants to be woken.
+    /// Whether a segment may be sent now, with window for `room` segments; if not, the pacer asks to be woken.
     pub fn admits(&mut self, now: Time, room: u32, cwnd: u32, min_rtt: Option<u64>) -> bool {
         if self.holds(now) {
             return false;
@@ -169,18 +169,18 @@ impl Pacer {
         true
     }
 
-    /// Segments that are left of the burst under way.
+    /// Segments of the current burst that are still to be sent.
     #[inline]
     pub fn left(&self) -> u32 {
         self.quota
     }
 
-    /// Whether the segment that has left was the last of several.
+    /// Whether the segment sent last was the last of a burst of several.
     pub fn pushes(&self) -> bool {
         self.quota == 0 && self.several
     }
 
-    /// A segment of the burst under way has left.
+    /// A segment of the current burst was sent.
     pub fn on_send(&mut self, payload: u32) {
         self.quota = self.quota.saturating_sub(1);
         self.sent = (self.sent + 1).min(UNPACED);
@@ -189,7 +189,7 @@ impl Pacer {
         }
     }
 
-    /// A segment leaves that did not wait for its turn; the next one waits for both.
+    /// A segment is sent that did not wait for its paced departure; the next one waits for both.
     pub fn on_unasked(&mut self, now: Time, payload: u32) {
         self.rest();
         self.credit = now.since(self.next).0;
@@ -198,7 +198,7 @@ impl Pacer {
         self.on_send(payload);
     }
 
-    /// Full segments have left.
+    /// Full segments of the current burst were sent.
     #[inline]
     pub fn on_send_full(&mut self, segments: u32) {
         self.quota = self.quota.saturating_sub(segments);
@@ -211,7 +211,7 @@ impl Pacer {
     /// Moves the next departure by the time that a segment takes at the rate.
     #[inline]
     fn advance(&mut self, whole: u64) {
-        // A burst that is late may be followed by the next earlier, by half its length at most.
+        // If a burst is late, the next one may be earlier, by half its length at most.
         let early = self.credit.min(whole / 2);
         self.credit -= early;
         self.next += Span(whole - early);

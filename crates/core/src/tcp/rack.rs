@@ -1,31 +1,30 @@
-//! RACK (RFC 8985 §6): a segment is lost when one that left later has arrived, and time enough for reordering has passed.
+//! RACK (RFC 8985 §6): a segment is lost if one that was sent later has arrived, and enough time for reordering has passed.
 //!
-//! RACK compares times of transmission, not sequence numbers: so it detects a lost retransmission, or a loss at the end of the
-//! data, as any other loss. While no reordering has been seen three SACKed segments make a hole lost at once, as
-//! before (RFC 6675); afterwards the window of tolerance is a quarter of the smallest RTT, and a quarter more for each round
-//! in which a DSACK reports a spurious retransmission.
+//! RACK compares times of transmission, not sequence numbers, so it detects a lost retransmission or a loss at the end of the
+//! data like any other loss. While no reordering has been seen, three SACKed segments above a hole make it lost at once, as in
+//! RFC 6675. Afterwards the reordering window is a quarter of the minimum RTT, and a quarter more for each round in which a
+//! DSACK reports a spurious retransmission.
 //!
-//! Facts: net/ipv4/tcp_recovery.c of Linux 7.3, and in tcp_input.c what feeds it.
+//! Facts: net/ipv4/tcp_recovery.c of Linux 7.3, and its callers in tcp_input.c.
 //!
-//! Deviations: a round of DSACKs ends as RFC 8985 §6.2 step 4 has it (SND.UNA), where Linux looks at its counter of delivered
-//! segments.
+//! Deviation: a round of DSACKs ends as in RFC 8985 §6.2 step 4 (by SND.UNA), where Linux uses its counter of delivered segments.
 
 use crate::units::{Span, Time};
 
-/// RFC 6675 §2: DupThresh, where no reordering was seen (Linux `sysctl_tcp_reordering`).
+/// RFC 6675 §2: DupThresh, used while no reordering has been seen (Linux `sysctl_tcp_reordering`).
 const DUP_THRESH: u32 = 3;
 /// Linux `sysctl_tcp_max_reordering`.
 const MAX_REORDERING: u32 = 300;
-/// RFC 8985 §6.2 step 4: recoveries without a DSACK after which the window of tolerance is as at first.
+/// RFC 8985 §6.2 step 4: recoveries without a DSACK after which the reordering window has its initial size again.
 const PERSIST: u8 = 16;
 
 /// RACK's state of one connection (the names of RFC 8985 §5.3).
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Rack {
-    /// RACK.xmit_ts, RACK.end_seq: of those that arrived the segment that left last, and the number after its own.
+    /// RACK.xmit_ts, RACK.end_seq: the most recently sent of the segments that arrived, and the number after its own.
     xmit_ts: Time,
     end_seq: u32,
-    /// Something arrived since losses were looked for.
+    /// Segments have arrived since losses were last detected.
     pub advanced: bool,
     /// RACK.reordering_seen.
     reordering_seen: bool,
@@ -33,11 +32,11 @@ pub(super) struct Rack {
     reordering: u32,
     reo_wnd_mult: u8,
     reo_wnd_persist: u8,
-    /// RACK.dsack_round: the round of the last DSACK ends here.
+    /// RACK.dsack_round: the end of the last DSACK's round.
     dsack_round: Option<u32>,
 }
 
-/// By what a segment is judged.
+/// The criteria by which segments are lost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Judge {
     xmit_ts: Time,
@@ -68,7 +67,7 @@ impl Default for Rack {
 }
 
 impl Rack {
-    /// RFC 8985 §6.2 step 2: a segment has arrived that left at `at` and is followed by `end`.
+    /// RFC 8985 §6.2 step 2: a segment has arrived that was sent at `at` and is followed by `end`.
     pub fn advance(&mut self, at: Time, end: u32) {
         self.advanced = true;
         if (at, end) > (self.xmit_ts, self.end_seq) {
@@ -82,12 +81,12 @@ impl Rack {
         self.reordering = self.reordering.max(segments.min(MAX_REORDERING));
     }
 
-    /// Whether the reordering is such that Linux lets the window grow also by what arrives out of order.
+    /// Whether there is so much reordering that Linux lets SACKed segments grow the window too.
     pub fn is_reordering_high(&self) -> bool {
         self.reordering > DUP_THRESH
     }
 
-    /// RFC 8985 §6.2 step 4: a DSACK. One a round counts; without reordering it has another cause.
+    /// RFC 8985 §6.2 step 4: a DSACK. One a round counts, and only if reordering was seen: otherwise it has another cause.
     pub fn note_dsack(&mut self, snd_una: u32, snd_nxt: u32) {
         if self.dsack_round.is_some_and(|end| snd_una >= end) {
             self.dsack_round = None;
@@ -120,42 +119,42 @@ impl Rack {
         Span((min_rtt.0 / 4).saturating_mul(u64::from(self.reo_wnd_mult))).min(srtt)
     }
 
-    /// RFC 8985 §6.2 step 5, with RACK.rtt and this window of tolerance.
+    /// The criteria of RFC 8985 §6.2 step 5, with RACK.rtt and this reordering window.
     pub fn judge(&self, now: Time, rtt: Span, reo_wnd: Span) -> Judge {
         Judge { xmit_ts: self.xmit_ts, end_seq: self.end_seq, now, allowance: rtt + reo_wnd }
     }
 
-    /// The test of a timeout: segments sent longer than an RTT ago are lost.
+    /// The criteria of a timeout: segments sent longer than an RTT ago are lost.
     pub fn judge_of_timeout(now: Time, rtt: Span) -> Judge {
         Judge { xmit_ts: Time::NEVER, end_seq: u32::MAX, now, allowance: rtt }
     }
 }
 
 impl Judge {
-    /// RACK_sent_after: something that left later than this segment has arrived.
+    /// RACK_sent_after: whether a segment that was sent later than this one has arrived.
     #[inline]
     pub fn is_behind(&self, at: Time, seq: u32) -> bool {
         (at, seq + 1) < (self.xmit_ts, self.end_seq)
     }
 
-    /// Nothing that left later than this segment has arrived, but it has.
+    /// Whether this is the most recently sent of the segments that arrived.
     #[inline]
     pub fn is_newest(&self, at: Time, seq: u32) -> bool {
         (at, seq + 1) == (self.xmit_ts, self.end_seq)
     }
 
-    /// How long it may still come; zero: it is lost.
+    /// The time for which a segment sent at `at` may still arrive; zero: it is lost.
     #[inline]
     pub fn remaining(&self, at: Time) -> Span {
         Span(self.allowance.0.saturating_sub(self.now.since(at).0))
     }
 
-    /// The number after that of the segment that arrived.
+    /// The number after that of the most recently sent segment that arrived (RACK.end_seq).
     pub fn end(&self) -> u32 {
         self.end_seq
     }
 
-    /// How long anything may still come that is behind.
+    /// The longest time for which any segment that was overtaken may still arrive.
     pub fn longest(&self) -> Span {
         self.remaining(self.xmit_ts)
     }
@@ -166,24 +165,24 @@ impl Judge {
 pub(super) struct SacktagState {
     now: Time,
     min_rtt: Span,
-    /// One past the highest segment SACKed before; what is lower comes late.
+    /// One past the highest segment SACKed before; segments below it arrive late.
     fack: u32,
     /// Linux `high_seq`.
     high_seq: u32,
-    /// Timestamp echo: what left later did not cause it.
+    /// The timestamp echo. Copies that were sent later did not cause it.
     rcv_tsecr: Option<u32>,
-    /// The segment that left last, with the number after its own.
+    /// The most recently sent of the segments: its time, and the number after its own.
     newest: Option<(Time, u32)>,
     rtt: Option<Span>,
     /// Times of transmission of segments never retransmitted: the first and last acknowledged cumulatively, and, with their
     /// numbers, the first and last SACKed.
     acked: Option<(Time, Time)>,
     sacked: Option<((u32, Time), (u32, Time))>,
-    /// One of those acknowledged cumulatively had been repeated.
+    /// One of the segments acknowledged cumulatively was a retransmission.
     pub retrans_acked: bool,
-    /// One was never repeated and had left before the repair began (Linux `FLAG_ORIG_SACK_ACKED`).
+    /// One of the segments was never retransmitted and was sent before the recovery began (Linux `FLAG_ORIG_SACK_ACKED`).
     pub orig_sack_acked: bool,
-    /// The lowest that came late.
+    /// The lowest segment that arrived late.
     pub reord: Option<u32>,
 }
 
@@ -205,14 +204,14 @@ impl SacktagState {
         }
     }
 
-    /// Segments never repeated and never SACKed, up to and with `last`, are acknowledged cumulatively.
+    /// Segments from `first` to `last`, never retransmitted and never SACKed, are acknowledged cumulatively.
     pub fn acked_run(&mut self, first: (u32, Time), last: (u32, Time)) {
         self.acked = Some((self.acked.map_or(first.1, |acked| acked.0), last.1));
         self.note_original(first.0);
         self.deliver(last.1, last.0 + 1);
     }
 
-    /// A segment that was repeated, and had not been SACKed, is acknowledged cumulatively.
+    /// A segment that was retransmitted, and had not been SACKed, is acknowledged cumulatively.
     pub fn acked_again(&mut self, seq: u32, at: Time) {
         // Linux `tcp_skb_spurious_retrans`: the timestamp is that of an earlier copy.
         if self.rcv_tsecr.is_none_or(|echo| echo.wrapping_sub((at.0 / 1000) as u32) as i32 >= 0) {
@@ -242,7 +241,7 @@ impl SacktagState {
         }
     }
 
-    /// RFC 8985 §6.2 step 2: what arrives sooner than any did after its retransmission is the original.
+    /// RFC 8985 §6.2 step 2: an ACK sooner than the minimum RTT after the retransmission is of the original.
     fn deliver_again(&mut self, at: Time, end: u32) {
         if self.now.since(at) >= self.min_rtt {
             self.deliver(at, end);
@@ -256,7 +255,7 @@ impl SacktagState {
         self.rtt = Some(self.now.since(at));
     }
 
-    /// RFC 8985 §6.2 steps 1 and 2: updates RACK, and returns RACK.rtt in µs, if something arrived.
+    /// RFC 8985 §6.2 steps 1 and 2: updates RACK, and returns RACK.rtt in µs; `None` if no segment arrived.
     pub fn update_rack(&self, rack: &mut Rack) -> Option<u32> {
         let ((at, end), rtt) = self.newest.zip(self.rtt)?;
         rack.advance(at, end);

@@ -1,4 +1,4 @@
-//! Delivery rate samples (draft-ietf-ccwg-bbr-06 §4.1, with what Linux keeps of each segment).
+//! Delivery rate samples (draft-ietf-ccwg-bbr-06 §4.1, with Linux's record of each segment).
 //!
 //! For every segment a record keeps when it was sent and how much had been delivered by then. When it is acknowledged,
 //! the segments delivered since, divided by the time since, are a sample of the path's delivery rate. If an ACK covers
@@ -16,9 +16,9 @@ use core::ops::Range;
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 struct TxRecord {
     sent: u64,
-    /// `first_tx_mstamp` of then.
+    /// `first_tx_mstamp` at that time.
     first_sent: u64,
-    /// `delivered_mstamp` of then.
+    /// `delivered_mstamp` at that time.
     delivered_time: u64,
     delivered: u32,
     delivered_ce: u32,
@@ -31,28 +31,28 @@ struct TxRecord {
     pending: bool,
 }
 
-/// A note for each segment, in a ring addressed by its number.
+/// A record for each segment, in a ring addressed by its number.
 #[derive(Clone, Debug, PartialEq)]
 struct Notes(Box<[TxRecord]>);
 
 /// One ACK's sample (Linux `struct rate_sample`). Counts in segments, times in µs.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub(super) struct RateSample {
-    /// Delivered during `interval`; none if no segment that is still known was acknowledged.
+    /// Segments delivered during `interval`; `None` if no segment with a record was acknowledged.
     pub delivered: Option<u32>,
-    /// The time of it; none if shorter than any round trip, as after an ambiguous ACK.
+    /// The duration of the sample; `None` if it is shorter than any round trip, as after an ambiguous ACK.
     pub interval: Option<u64>,
     /// Segments delivered by the time when the segment that gives the sample was sent.
     pub prior_delivered: u32,
     /// Delivered during `interval` by ACKs with an ECN echo.
     pub delivered_ce: u32,
-    /// In flight when that segment had been sent.
+    /// In flight when that segment was sent, itself included.
     pub tx_in_flight: u32,
     /// Lost since it was sent.
     pub lost: u32,
-    /// It was sent when the application had left a gap.
+    /// That segment was sent while the application limited the sender.
     pub app_limited: bool,
-    /// The RTT of the segment that was sent last, of those never repeated.
+    /// The RTT of the most recently sent segment that was never retransmitted.
     pub rtt: Option<u64>,
     /// Delivered by this ACK.
     pub acked_sacked: u32,
@@ -77,7 +77,7 @@ pub(super) struct Loss {
     pub app_limited: bool,
 }
 
-/// The notes of all segments in flight, and the sample that an ACK is giving.
+/// The records of all segments in flight, and the sample of the current ACK.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RateSampler {
     notes: Notes,
@@ -89,31 +89,31 @@ pub(super) struct RateSampler {
     delivered_ce: u32,
     /// Segments found lost so far.
     pub lost: u32,
-    /// When the segment delivered last had been sent; after a silence the first of the new flight.
+    /// When the segment delivered last had been sent; after idle time, the first of the new flight.
     first_sent: u64,
     /// Samples are limited by the application until more than this is delivered; 0 if they are not.
     app_limited: u32,
     min_rtt: u64,
-    /// The sample under way.
+    /// The current ACK's sample.
     ack: AckInProgress,
 }
 
-/// The deliveries that the ACK under way shows.
+/// The deliveries that the current ACK reports.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 struct AckInProgress {
     /// The segment that gives the sample.
     best: Option<u32>,
     /// The time between transmissions.
     interval: u64,
-    /// Send times of the last segments acknowledged cumulatively and selectively, of those never repeated.
+    /// Send times of the last segments acknowledged cumulatively and selectively, without retransmitted ones.
     acked_at: Option<u64>,
     sacked_at: Option<u64>,
-    /// One that was repeated was acknowledged cumulatively: the others are ambiguous too (Karn).
+    /// A retransmitted segment was acknowledged cumulatively, so that the others are ambiguous too (Karn's algorithm).
     ambiguous: bool,
 }
 
 impl RateSampler {
-    /// Nothing but the handshake has been delivered; its RTT, if it was measured.
+    /// A sampler of a connection that has only delivered its handshake; `rtt` is that of the handshake, if it is known.
     pub fn new(now: u64, rtt: Option<u64>) -> RateSampler {
         RateSampler {
             notes: Notes(Box::new([])),
@@ -133,12 +133,12 @@ impl RateSampler {
         (self.min_rtt != u64::MAX).then_some(self.min_rtt)
     }
 
-    /// Whether the application has left a gap that is not yet through.
+    /// Whether samples are limited by the application: its last gap has not been acknowledged yet.
     pub fn is_app_limited(&self) -> bool {
         self.app_limited != 0
     }
 
-    /// Samples of what is in flight and comes next are limited by something else than the path.
+    /// Something other than the path limits the samples of the segments in flight, and of the next one.
     pub fn limit(&mut self, in_flight: u32) {
         self.app_limited = (self.delivered + in_flight).max(1);
     }
@@ -169,7 +169,7 @@ impl RateSampler {
         self.notes.0 = notes;
     }
 
-    /// A segment out of [snd_una, snd_nxt) leaves, for the first time or again; `in_flight` counts it.
+    /// A segment of [snd_una, snd_nxt) is sent, for the first time or again; `in_flight` counts it.
     pub fn on_send(&mut self, now: u64, seq: u32, (snd_una, snd_nxt): (u32, u32), in_flight: u32, retransmitted: bool) {
         self.reserve(snd_una, snd_nxt);
         if snd_nxt - snd_una == 1 && !retransmitted {
@@ -178,7 +178,7 @@ impl RateSampler {
         *self.note(seq) = self.sent_now(now, in_flight, retransmitted);
     }
 
-    /// New segments leave together, behind others; `in_flight` does not count them.
+    /// New segments are sent together while others are in flight; `in_flight` does not count the new ones.
     pub fn on_send_full(&mut self, now: u64, run: Range<u32>, snd_una: u32, mut in_flight: u32) {
         self.reserve(snd_una, run.end);
         for seq in run {
@@ -187,7 +187,7 @@ impl RateSampler {
         }
     }
 
-    /// The note of a segment that leaves now.
+    /// The record of a segment that is sent now.
     #[inline]
     fn sent_now(&self, now: u64, in_flight: u32, retransmitted: bool) -> TxRecord {
         TxRecord {
@@ -238,13 +238,13 @@ impl RateSampler {
         Loss { seq, tx_in_flight: in_flight, lost: self.lost - lost, app_limited }
     }
 
-    /// The sample of the ACK that covers what was delivered since the last sample; `stamp`: the RTT by its timestamp, if it
-    /// advanced. The sender adds what only it knows.
+    /// The sample of an ACK whose segments were passed to [`RateSampler::deliver`]. `stamp` is the RTT by its timestamp, if it
+    /// advanced. The sender sets the fields that only it knows.
     pub fn end(&mut self, now: u64, acked_sacked: u32, marked: u32, stamp: Option<u64>) -> RateSample {
         let AckInProgress { best, interval, acked_at, sacked_at, ambiguous } = core::mem::take(&mut self.ack);
         self.advance(now, acked_sacked, marked);
         let acked_at = if ambiguous { None } else { acked_at };
-        // Linux `tcp_ack_update_rtt`: of its own notes, else by the timestamp.
+        // Linux `tcp_ack_update_rtt`: from the records, else by the timestamp.
         let rtt = sacked_at.or(acked_at).map(|sent| now.saturating_sub(sent).max(1)).or(stamp);
         self.min_rtt = rtt.map_or(self.min_rtt, |rtt| self.min_rtt.min(rtt));
         let Some(best) = best else {
@@ -254,8 +254,8 @@ impl RateSampler {
         RateSample { rtt, acked_sacked, marked, ..self.sample(now, &note, interval) }
     }
 
-    /// As [`RateSampler::deliver`] and [`RateSampler::end`] of an ACK that says nothing but that these segments were delivered, by a
-    /// block, and none is marked. Never repeated, they left in this order: the last gives the sample.
+    /// As [`RateSampler::deliver`] and [`RateSampler::end`], for an ACK that only SACKs these segments, without marks. None of them
+    /// was retransmitted, so they were sent in this order, and the last gives the sample.
     #[inline(always)]
     pub fn deliver_run(&mut self, now: u64, run: Range<u32>) -> RateSample {
         let count = run.end - run.start;
@@ -297,7 +297,7 @@ impl RateSampler {
         let plausible = self.min_rtt == u64::MAX || interval >= self.min_rtt;
         RateSample {
             delivered: Some(self.delivered - note.delivered),
-            // draft §4.1.3.5: less than the smallest RTT is the ACK of an original taken for that of its repetition.
+            // draft §4.1.3.5: shorter than the minimum RTT, it is the ACK of an original, taken for that of its retransmission.
             interval: (plausible && interval > 0).then_some(interval),
             prior_delivered: note.delivered,
             delivered_ce: self.delivered_ce - note.delivered_ce,

@@ -87,12 +87,12 @@ pub struct Receiver {
     rcv_nxt: u32,
     /// The window offered, in segments.
     rwnd: u32,
-    /// An ACK is due when `due` segments, `due_full` of them full, have arrived since the last one.
+    /// An ACK is due when at least `due` segments, at least `due_full` of them full, have arrived since the last ACK.
     due: u32,
     /// Segments that arrived since the last ACK, and how many of them were full.
     pending: u32,
     pending_full: u32,
-    /// ACKs to be sent at once.
+    /// The number of quick ACKs that are left (Linux `icsk_ack.quick`).
     quick_acks: u32,
     ts_first: u32,
     ts_last: u32,
@@ -100,7 +100,7 @@ pub struct Receiver {
     deadline: Time,
     /// How the delay of ACKs adapts.
     pace: Pace,
-    /// The next ACK reports this one.
+    /// The duplicate segment that the next ACK reports.
     duplicate: Option<u32>,
     due_full: u8,
     /// The next ACK is sent at once, quick or not (Linux ICSK_ACK_NOW).
@@ -112,7 +112,7 @@ pub struct Receiver {
     /// There is a `window`; there is a `merge`.
     tunes: bool,
     merges: bool,
-    /// Something is `held`; `recent_len` blocks of it are in `recent`.
+    /// There are `held` blocks; `recent_len` of them are in `recent`.
     holds: bool,
     recent_len: u8,
     feedback: Feedback,
@@ -198,7 +198,7 @@ impl Receiver {
         }
     }
 
-    /// A segment arrives. Whether [`Receiver::ack`] is to be sent at once.
+    /// A segment arrives. Returns whether [`Receiver::ack`] must be sent at once.
     #[inline(always)]
     pub fn accept(&mut self, now: Time, arrival: Arrival) -> bool {
         let Arrival { seq, full, pushed, ts, .. } = arrival;
@@ -223,19 +223,20 @@ impl Receiver {
             return true;
         }
         if self.at_once && self.early {
-            // The ACK of what came before leaves now, and this segment's by the timer, at the same time.
+            // The ACK of the segments before is sent now, and this segment's by the timer, at the same time.
             self.deadline = now;
             return true;
         }
         if self.at_once || (pushed && self.adaptive && !self.early) {
-            // Linux `__tcp_cleanup_rbuf`: the application, which reads at once, has it all.
+            // Linux `__tcp_cleanup_rbuf`: the application reads at once, and now has all data.
             self.discharge();
             return true;
         }
         self.delay(now)
     }
 
-    /// The ACK waits. Whether one leaves all the same: of what came before, or since that had waited almost long enough.
+    /// Delays the ACK of this segment. Returns whether an ACK must be sent all the same: `early_ack`, or because the delayed one is
+    /// almost due.
     #[inline(always)]
     fn delay(&mut self, now: Time) -> bool {
         if !self.adaptive {
@@ -261,7 +262,7 @@ impl Receiver {
         Some(self.ack_now())
     }
 
-    /// When [`Receiver::on_timer`] wants to be called.
+    /// When [`Receiver::on_timer`] must be called.
     #[inline]
     pub fn next_event(&self) -> Time {
         self.deadline
@@ -278,7 +279,7 @@ impl Receiver {
         }
     }
 
-    /// Whether something has arrived out of order or twice: else there are no SACK blocks. Or the window is tuned.
+    /// Whether the next ACK may have SACK blocks, since segments have arrived out of order or twice, or the window is tuned.
     #[inline]
     pub fn says_more(&self) -> bool {
         self.recent_len > 0 || self.duplicate.is_some() || self.tunes
@@ -319,14 +320,14 @@ impl Receiver {
         self.ack()
     }
 
-    /// The ACK of this end's SYN-ACK has come.
+    /// The ACK of this end's SYN-ACK has arrived.
     pub fn on_established(&mut self, now: Time) {
         if let Some(window) = self.window() {
             window.on_established(now);
         }
     }
 
-    /// The handshake ends; its RTT, or 0 if that is not known.
+    /// The handshake ends. `rtt_us` is its RTT, or 0 if that is unknown.
     pub fn on_opened(&mut self, rtt_us: u32) {
         if self.adaptive {
             self.pace.note_handshake(rtt_us);
@@ -351,7 +352,7 @@ impl Receiver {
         }
     }
 
-    /// The window may grow with a segment that arrives; then ACKs are quick (Linux `tcp_grow_window`).
+    /// Lets the window grow with a segment that arrives. If it grows, ACKs are quick (Linux `tcp_grow_window`).
     #[inline(never)]
     fn tune(&mut self, now: Time, seq: u32, rtt_us: u32) {
         let in_order = seq == self.rcv_nxt;
@@ -387,7 +388,7 @@ impl Receiver {
         }
     }
 
-    /// Whether what ACKs offer is tuned.
+    /// Whether the offered window is tuned.
     #[inline]
     pub fn tunes(&self) -> bool {
         self.tunes
@@ -398,11 +399,11 @@ impl Receiver {
         self.tunes.then_some(self.rwnd)
     }
 
-    /// RFC 8257 §3.2: where marking begins or ends, what came before is acknowledged at once, as it came.
+    /// RFC 8257 §3.2: where marking begins or ends, the segments before the change are acknowledged at once, with their own mark.
     #[inline(never)]
     fn note_change(&mut self, ce: bool, cwr: bool) {
         self.early = false;
-        // Linux `tcp_ecn_accept_cwr`: what comes with CWR is acknowledged at once. The echo stays as the last mark has it.
+        // Linux `tcp_ecn_accept_cwr`: a segment with CWR is acknowledged at once. The echo still follows the last mark.
         self.at_once |= self.adaptive && cwr;
         if ce == (self.ace == 1) {
             return;
@@ -414,7 +415,7 @@ impl Receiver {
             self.early = true;
         }
         self.ace = u8::from(ce);
-        // Linux `dctcp_ece_ack_update`: so is the segment at the change.
+        // Linux `dctcp_ece_ack_update`: the segment at the change is acknowledged at once too.
         self.at_once |= self.adaptive;
     }
 
@@ -500,7 +501,7 @@ impl Receiver {
         }
     }
 
-    /// An ACK leaves: nothing waits for one any more.
+    /// An ACK is sent, which covers all segments that waited for one.
     #[inline(always)]
     fn discharge(&mut self) {
         self.pending = 0;
@@ -560,7 +561,7 @@ impl Receiver {
         true
     }
 
-    /// Whether the ACK of what came above a hole waits for others; not if those that wait know blocks that the list of now `forgets`.
+    /// Whether the ACK of a segment above a hole is compressed. It is not if ACKs wait whose blocks the current list `forgets`.
     fn waits(&mut self, now: Time, rtt_us: u32, forgets: bool) -> bool {
         if self.comp_sack_nr == 0 || self.quick_acks > 0 || self.at_once || self.early {
             return false;
@@ -570,13 +571,13 @@ impl Receiver {
             return false;
         }
         let Some(until) = compress.hold(now, self.rcv_nxt, u32::from(self.comp_sack_nr), rtt_us) else { return false };
-        // Linux `tcp_delack_timer_handler`: a delayed ACK's timer that is left over sends what is compressed.
+        // Linux `tcp_delack_timer_handler`: the timer of an earlier delayed ACK also sends the compressed ACK.
         self.deadline = self.deadline.min(until).min(self.pace.leftover(now));
         true
     }
 
-    /// Another hole follows the one that was filled. Linux `__tcp_ack_snd_check`: an ACK of no more than one segment, or one that offers
-    /// less, is the first of the three that tell of the next hole at once.
+    /// Another hole follows the one that was filled. Linux `__tcp_ack_snd_check`: an ACK of one segment at most, or one that offers a
+    /// smaller window, is the first of the three that report the next hole at once.
     fn note_next_hole(&mut self, now: Time, acknowledged: u32, rtt_us: u32) {
         let keeps = self.window().is_none_or(|window| window.keeps());
         if acknowledged <= 1 || !keeps {
@@ -584,7 +585,7 @@ impl Receiver {
         }
     }
 
-    /// Whether the ACK waits for what the card merges with this segment: with PSH it is handed up.
+    /// Whether the ACK waits because the card holds this segment to merge it with later ones; PSH ends the merging.
     fn waits_to_merge(&mut self, now: Time, ts: u32, pushed: bool) -> bool {
         let Some(merge) = self.merge() else { return false };
         if pushed {
@@ -662,9 +663,10 @@ impl Receiver {
         grown
     }
 
-    /// Puts a block first in the order of recency; those that it swallowed leave. Where it was before, or the first of them.
+    /// Puts a block first in the order of recency and removes those that it contains now. Returns the position that it, or the first
+    /// of those, had before.
     fn report(&mut self, block: Block) -> usize {
-        // Most often the first has grown by a segment: then it has swallowed none.
+        // Most often the first block has grown by a segment, and contains no other.
         if self.recent_len > 0 && self.recent[0] == (Block { end: block.end - 1, ..block }) {
             self.recent[0] = block;
             return 0;
@@ -679,7 +681,7 @@ impl Receiver {
         place
     }
 
-    /// Takes the blocks inside `outer` out of the order of recency.
+    /// Removes the blocks inside `outer` from the order of recency.
     fn forget(&mut self, outer: Block) {
         let mut kept = 0;
         for i in 0..usize::from(self.recent_len) {
@@ -706,7 +708,7 @@ mod tests {
         Receiver::new(&Config { acks, quickack, cc: Cc::Fixed(20), ..Config::default() })
     }
 
-    /// Full segments, 1 ms apart: those that were acknowledged at once.
+    /// Feeds full segments, 1 ms apart. Returns those that were acknowledged at once.
     fn feed(receiver: &mut Receiver, from_ms: u64, seqs: impl IntoIterator<Item = u32>) -> Vec<u32> {
         let mut acked = Vec::new();
         for (i, seq) in seqs.into_iter().enumerate() {
@@ -736,7 +738,7 @@ mod tests {
         let mut receiver = receiver(AckPolicy::Delayed, true);
         feed(&mut receiver, 0, 0..40);
         assert_eq!(feed(&mut receiver, 1000, 40..60), (40..56).chain([57, 59]).collect::<Vec<u32>>());
-        // 60 is late: 61 and it are acknowledged at once, as what is out of order is; that is all.
+        // 60 is late: 61 and 60 are acknowledged at once, as segments out of order are. No quick ACKs follow.
         let late = feed(&mut receiver, 1100, [61, 60].into_iter().chain(62..82));
         assert_eq!(late, [61, 60].into_iter().chain((63..82).step_by(2)).collect::<Vec<u32>>());
         let twice = feed(&mut receiver, 1200, [70].into_iter().chain(82..103));
@@ -751,9 +753,9 @@ mod tests {
         assert_eq!(late, [61, 60].into_iter().chain(62..76).chain([77, 79, 81]).collect::<Vec<u32>>());
     }
 
-    /// Linux `tcp_ecn_accept_cwr`: who has reduced its window may wait for this one ACK.
+    /// Linux `tcp_ecn_accept_cwr`: a sender that has reduced its window may wait for this one ACK.
     #[test]
-    fn what_says_that_the_window_was_reduced_is_acknowledged_at_once() {
+    fn a_segment_with_cwr_is_acknowledged_at_once() {
         let mut receiver = Receiver::new(&Config { ecn: true, ..Config::default() });
         feed(&mut receiver, 0, 0..18);
         let reduced = |cwr| receiver.clone().accept(Time(18_000_000), arrival(18, true, 0, Ecn::Ect0, cwr));
@@ -767,7 +769,7 @@ mod tests {
         receiver
     }
 
-    /// Segments 20 µs apart from 100 ms on: those that were acknowledged at once.
+    /// Feeds segments 20 µs apart from 100 ms on. Returns those that were acknowledged at once.
     fn rush(receiver: &mut Receiver, seqs: impl IntoIterator<Item = u32>) -> Vec<u32> {
         let arrivals = seqs.into_iter().zip(0u64..).filter(|&(seq, n)| {
             receiver.accept(Time(100_000_000 + n * 20_000), arrival(seq, true, 0, Ecn::NotEct, false))
@@ -820,7 +822,7 @@ mod tests {
         let mut receiver = compressing();
         rush(&mut receiver, 18..40);
         let mut at_once = |seq| receiver.accept(Time(100_450_000), arrival(seq, true, 0, Ecn::NotEct, false));
-        // The second block waits too; the third would be beyond what two ACKs in a row tell.
+        // The ACK of the second block waits too. The third block would be more than two ACKs in a row can report.
         assert_eq!([41, 42, 44, 45, 46].map(&mut at_once), [false, false, true, false, false]);
         assert!(!at_once(41 + 2), "it joins the first two of the list");
     }
@@ -828,7 +830,7 @@ mod tests {
     #[test]
     fn the_ack_of_one_filled_segment_is_the_first_of_three_that_tell_of_the_next_hole() {
         let mut receiver = compressing();
-        // 17 and 19 are missing: 17 fills its hole with what follows, or alone.
+        // 17 and 19 are missing: 17 fills its hole together with held segments, or alone.
         rush(&mut receiver, [18, 20]);
         assert_eq!(rush(&mut receiver, [17, 21, 22, 23, 24]), [17, 21, 22, 23]);
         let mut receiver = compressing();
@@ -847,7 +849,7 @@ mod tests {
         assert_eq!(receiver.next_event(), Time::NEVER);
     }
 
-    /// `tcp_data_queue_ofo` grants none: they begin with what is in order.
+    /// `tcp_data_queue_ofo` grants no quick ACKs: they begin with segments in order.
     #[test]
     fn the_first_quick_acks_are_of_what_is_in_order() {
         let mut receiver = Receiver::new(&Config { comp_sack_nr: 44, ..Config::default() });
@@ -912,7 +914,7 @@ mod tests {
         }
     }
 
-    /// Linux `tcp_dec_quickack_mode`, `tcp_enter_quickack_mode`: where quick ACKs end the delay is the shortest again.
+    /// Linux `tcp_dec_quickack_mode`, `tcp_enter_quickack_mode`: when quick ACKs end, the delay is the shortest again.
     #[test]
     fn what_comes_twice_makes_the_delay_short_again() {
         let mut receiver = receiver(AckPolicy::Delayed, true);
@@ -930,7 +932,7 @@ mod tests {
         assert_eq!(delay(&mut receiver, 820, 34), 44);
     }
 
-    /// Linux `tcp_send_delayed_ack`: where the timer would expire soon, the ACK is sent. Short segments would wait on.
+    /// Linux `tcp_send_delayed_ack`: if the timer would expire soon, the ACK is sent. Short segments alone would wait.
     #[test]
     fn what_arrives_just_before_a_delayed_ack_is_due_is_acknowledged_with_it() {
         for (wait, answers) in [(24, false), (28, true)] {
@@ -1038,7 +1040,7 @@ mod tests {
         assert!(ece(4, Ecn::Ce, true));
     }
 
-    /// The ACKs of segments with these marks, delayed: how far each reaches, and whether it echoes.
+    /// The delayed ACKs of segments with these marks: the next segment expected, and whether the ACK has an echo.
     fn dctcp(marks: &[bool]) -> Vec<(u32, bool)> {
         let mut receiver = Receiver::new(&Config { ecn: true, cc: Cc::Dctcp, quickack: false, ..Config::default() });
         let mut acks = Vec::new();
@@ -1101,7 +1103,7 @@ mod tests {
         assert_eq!((early.cum, early.ece(), receiver.next_event()), (17, false, Time(17)));
         let own = receiver.on_timer(Time(17)).expect("it is due");
         assert_eq!((own.cum, own.ece(), receiver.next_event()), (18, true, Time::NEVER));
-        // Nothing waits: it is acknowledged itself.
+        // No ACK is delayed: this segment is acknowledged itself.
         assert!(receiver.accept(Time(20), arrival(18, true, 18, Ecn::Ect0, false)) && !receiver.is_early());
         assert!(!receiver.accept(Time(21), arrival(19, true, 19, Ecn::Ect0, false)), "and the next one waits");
     }

@@ -9,7 +9,7 @@ use crate::wheel::Wheel;
 
 /// RFC 6298 §2.1: the timeout before the first sample; also that of a SYN.
 pub(super) const INITIAL: Span = Span::from_secs(1);
-/// RFC 6298 §5.7: the timeout of data after the SYN timed out and no sample was had.
+/// RFC 6298 §5.7: the timeout of data after the SYN timed out, if there was no sample.
 pub(super) const AFTER_SYN_LOSS: Span = Span::from_secs(3);
 /// Linux's TCP_RTO_MAX (RFC 6298 §2.5 allows any bound of 60 s or more).
 pub(super) const MAX: Span = Span::from_secs(120);
@@ -39,7 +39,7 @@ impl Rto {
         Rto { srtt: 0, rttvar: 0, mdev: 0, mdev_max: 0, rto: INITIAL.0, min: min.0, rtt_seq: 0, linux, backoff: 0 }
     }
 
-    /// A sample. `snd_una` and `snd_nxt` delimit what is outstanding after the ACK that gave it.
+    /// Takes a sample. [snd_una, snd_nxt) is outstanding after the ACK that gave it.
     #[inline]
     pub fn sample(&mut self, rtt: Span, snd_una: u32, snd_nxt: u32) {
         // RFC 6298 §5.7: a new sample replaces the backed-off timeout.
@@ -118,8 +118,8 @@ impl Rto {
         self.backoff
     }
 
-    /// The handshake is over. If its RTT is not known, for something was repeated, the timeout of data begins at three seconds
-    /// (RFC 6298 §5.7; Linux `tcp_init_metrics`).
+    /// The handshake is over. If its RTT is not known because a segment was retransmitted, the timeout of data begins at three
+    /// seconds (RFC 6298 §5.7; Linux `tcp_init_metrics`).
     pub fn after_handshake(&mut self, sampled: bool) {
         if !sampled {
             self.rto = AFTER_SYN_LOSS.0;

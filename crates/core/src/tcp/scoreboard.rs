@@ -1,8 +1,8 @@
-//! The scoreboard (RFC 6675 §3): what the sender knows of each outstanding segment.
+//! The scoreboard (RFC 6675 §3): the state of each outstanding segment.
 //!
-//! One byte a segment in a ring addressed by its number, allocated when the first hole appears. While nothing is
-//! SACKed, lost or retransmitted every byte is zero and nobody looks. Each segment is marked SACKed once, passed by the
-//! loss pointer once and by the retransmission pointer once: work is amortised over segments, not over ACKs.
+//! It has one byte a segment, in a ring addressed by the segment's number that is allocated when the first hole appears. While
+//! no segment is SACKed, lost or retransmitted, every byte is zero and none is read. Each segment is marked SACKed once, passed
+//! by the loss pointer once and by the retransmission pointer once: work is amortised over segments, not over ACKs.
 //!
 //! Deviation: `IsLost` counts segments, not bytes (three SACKed segments above), which for full segments is the RFC's
 //! "more than (DupThresh - 1) * SMSS bytes" and for short ones its DupAcks rule.
@@ -21,9 +21,9 @@ const SACKED: u8 = 1;
 const LOST: u8 = 2;
 /// A retransmission is in the network.
 const RETX: u8 = 4;
-/// Was retransmitted at some time: its ACK is ambiguous (Karn).
+/// The segment was retransmitted at some time: its ACK is ambiguous (Karn's algorithm).
 const EVER: u8 = 8;
-/// Only a loss probe sent it again: as if the original had left later.
+/// Only a loss probe retransmitted the segment: it counts as if the original had been sent later.
 const PROBE: u8 = 16;
 
 /// RFC 6675 §2: DupThresh, the number of SACKed segments above a hole that make it lost.
@@ -34,9 +34,9 @@ const DUP_THRESH: usize = 3;
 pub(super) struct Advanced {
     /// Segments that had been SACKed before.
     pub were_sacked: u32,
-    /// One of the others had been retransmitted.
+    /// One of the segments that had not been SACKed was retransmitted.
     pub retransmitted: bool,
-    /// One of all had been.
+    /// One of the segments was retransmitted, SACKed or not.
     pub repeated: bool,
 }
 
@@ -53,17 +53,17 @@ pub(super) struct Scoreboard {
     /// Leaked entries of `retx`: counted as in flight although no retransmission is (a Linux bug, reproduced on purpose; see
     /// [`Scoreboard::lose_by_timeout`]).
     leaked: u32,
-    /// Segments that only a probe sent again.
+    /// Segments that only a loss probe retransmitted.
     probes: u32,
-    /// The highest SACKed segments, highest first. Zero and what has been acknowledged since stand for "none".
+    /// The highest SACKed segments, highest first. Zero and segments acknowledged since mean "none".
     top: [u32; DUP_THRESH],
-    /// Everything below has been asked whether it is lost.
+    /// Every segment below has been examined for loss.
     judged: u32,
-    /// HighRxt + 1: everything below has been retransmitted if it had to be.
+    /// HighRxt + 1: every segment below has been retransmitted if necessary.
     next_rxt: u32,
-    /// Below stand segments that were sent again though their flags no longer say so.
+    /// Segments below may have been retransmitted although their flags no longer say so.
     undone: u32,
-    /// The blocks of the last ACK: known, to be skipped.
+    /// The blocks of the last ACK, which are skipped in the next one.
     known: [Block; 3],
     /// Retransmissions in order of their sending, each with the next new segment at that time.
     sent_again: Ring<(u32, u32)>,
@@ -72,13 +72,13 @@ pub(super) struct Scoreboard {
 }
 
 impl Scoreboard {
-    /// Nothing is SACKed, lost or retransmitted.
+    /// Whether no segment is SACKed, lost or retransmitted.
     #[inline]
     pub fn is_clean(&self) -> bool {
         self.sacked | self.lost | self.retx | self.probes == 0
     }
 
-    /// Nothing is SACKed, lost or retransmitted, except by a loss probe.
+    /// Whether no segment is SACKed, lost or retransmitted, except by a loss probe.
     #[inline]
     pub fn is_whole(&self) -> bool {
         self.sacked | self.lost | self.retx == 0
@@ -142,7 +142,7 @@ impl Scoreboard {
         *self.flag(seq) & (SACKED | LOST | RETX) != 0
     }
 
-    /// Whether an outstanding segment was ever sent again.
+    /// Whether an outstanding segment was ever retransmitted.
     pub fn is_repeated(&self, seq: u32) -> bool {
         !self.is_clean() && self.flags[seq as usize & (self.flags.len() - 1)] & EVER != 0
     }
@@ -212,9 +212,9 @@ impl Scoreboard {
         self.sacked - before
     }
 
-    /// A short cut of [`Scoreboard::sack`]: the first block lies above all SACKed segments, or has grown there, by segments that
-    /// were never retransmitted, and the other blocks are known. Marks those segments and returns them. In any other case `None`,
-    /// and nothing has changed.
+    /// A short cut of [`Scoreboard::sack`], for a first block that is above all SACKed segments, or has grown there, by segments
+    /// that were never retransmitted, if the other blocks are known. Marks those segments and returns them. In any other case it
+    /// returns `None` and changes nothing.
     #[inline(always)]
     pub fn sack_above(&mut self, snd_una: u32, snd_nxt: u32, blocks: &[Block]) -> Option<Range<u32>> {
         let (first, known) = (*blocks.first()?, self.known);
@@ -233,7 +233,7 @@ impl Scoreboard {
         let stands = |block: Block| block.start >= snd_una || block.end == 0;
         let stood = if grown { [known[1], known[2]] } else { [known[0], known[1]] };
         let same = [second, third] == stood && stands(second) && stands(third);
-        // RFC 2883: inside the second it would be a duplicate.
+        // RFC 2883: a first block inside the second reports a duplicate.
         let inside = second.start <= first.start && first.end <= second.end;
         if !same || inside {
             return None;
@@ -262,7 +262,7 @@ impl Scoreboard {
         (next..end).find(|&seq| *self.flag(seq) & SACKED == 0).unwrap_or(end.max(next))
     }
 
-    /// Whether a segment was sent more than once, if it was not known to have arrived.
+    /// Marks a segment SACKed. Returns whether it was sent more than once, or `None` if it was SACKed already.
     fn mark_sacked(&mut self, seq: u32) -> Option<bool> {
         let flag = self.flag(seq);
         let was = *flag;
@@ -283,7 +283,7 @@ impl Scoreboard {
         Some(was & EVER != 0)
     }
 
-    /// RFC 6675 §4 `IsLost`, of every segment that has not been asked yet; says how many are newly lost, and shows each.
+    /// RFC 6675 §4 `IsLost`, of every segment not examined yet. Calls `newly` with each newly lost segment; returns their number.
     pub fn mark_lost(&mut self, snd_una: u32, mut newly: impl FnMut(u32)) -> u32 {
         let before = self.lost;
         for seq in self.judged.max(snd_una)..self.top[DUP_THRESH - 1] {
@@ -298,8 +298,8 @@ impl Scoreboard {
         self.lost - before
     }
 
-    /// A retransmission is lost when three segments are SACKed that were first sent after it (as Linux judged before RACK;
-    /// RFC 6675 leaves it to the timer). Says how many are newly lost, and shows each.
+    /// A retransmission is lost when three segments are SACKed that were first sent after it (as in Linux before RACK; RFC 6675
+    /// leaves it to the timer). Calls `newly` with each newly lost segment; returns their number.
     pub fn mark_retransmissions_lost(&mut self, snd_una: u32, mut newly: impl FnMut(u32)) -> u32 {
         let before = self.retx;
         while let Some(&(seq, next)) = self.sent_again.front()
@@ -316,8 +316,8 @@ impl Scoreboard {
         before - self.retx
     }
 
-    /// After a timeout: everything in [snd_una, snd_nxt) that is not SACKed is lost, and so are the retransmissions. Shows what was
-    /// not known to be lost.
+    /// After a timeout: every segment of [snd_una, snd_nxt) that is not SACKed is lost, and so are the retransmissions. Calls
+    /// `newly` with each segment that was not known to be lost.
     pub fn all_lost(&mut self, snd_una: u32, snd_nxt: u32, mut newly: impl FnMut(u32)) {
         self.reserve(snd_una, snd_nxt);
         for seq in snd_una..snd_nxt {
@@ -337,7 +337,7 @@ impl Scoreboard {
         self.next_rxt = snd_una;
     }
 
-    /// The timeout was spurious: [snd_una, snd_nxt) is in the network, what was retransmitted twice. Losses are judged anew.
+    /// The timeout was spurious: [snd_una, snd_nxt) is in the network, retransmitted segments twice. Losses are detected again.
     pub fn none_lost(&mut self, snd_una: u32, snd_nxt: u32) {
         if self.lost > 0 {
             for seq in snd_una..snd_nxt {
@@ -367,7 +367,7 @@ impl Scoreboard {
         self.lost_again.insert_where(seq, |&higher| seq < higher);
     }
 
-    /// RFC 6675 §4 `NextSeg` rule 1: the lowest lost segment above HighRxt, or lower one that was lost again.
+    /// RFC 6675 §4 `NextSeg` rule 1: the lowest lost segment above HighRxt, or a lower one whose retransmission was lost.
     pub fn next_lost(&mut self, snd_una: u32) -> Option<u32> {
         if self.lost == 0 {
             return None;
@@ -413,7 +413,8 @@ impl Scoreboard {
         self.probes -= u32::from(probe);
     }
 
-    /// Bytes that are not zero and should be: those of segments outside [snd_una, snd_nxt), and all if the counts are zero.
+    /// The number of bytes that should be zero and are not: those of segments outside [snd_una, snd_nxt), or all if the counts
+    /// are zero.
     #[cfg(test)]
     pub fn stale(&self, snd_una: u32, snd_nxt: u32) -> usize {
         let marked = self.flags.iter().filter(|&&flag| flag != 0).count();

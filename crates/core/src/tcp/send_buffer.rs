@@ -43,11 +43,11 @@ pub(super) struct SendBuffer {
     wmem: u64,
     /// The bytes of buffer reserved for a segment.
     per_mss: u64,
-    /// Windows that there is room for.
+    /// The number of windows that the buffer has room for.
     windows: u64,
     /// Payload of a full segment, in bytes.
     mss: u32,
-    /// Segments of an skb that is filled, and of a write.
+    /// Segments of a full skb, and of a write.
     goal: u32,
     write: u32,
     /// The size of the buffer in bytes.
@@ -55,7 +55,7 @@ pub(super) struct SendBuffer {
 }
 
 impl SendBuffer {
-    /// Without room, until it is established.
+    /// A buffer without room, as before the connection is established.
     pub fn new(wmem: u32, config: &Config) -> SendBuffer {
         let &Config { cc, mss, header, gso_max_segs, .. } = config;
         SendBuffer {
@@ -81,7 +81,7 @@ impl SendBuffer {
         wmem_queued + wmem_queued / 2 <= self.sk_sndbuf
     }
 
-    /// How many segments are queued once the application has filled it, where the next `room` leave at once.
+    /// The number of queued segments once the application has filled the buffer; the next `room` segments are sent at once.
     pub fn filled(&self, queued: &Queued, mut room: u32) -> u32 {
         let mut wmem_queued = self.wmem_queued(queued);
         let truesize = u64::from(self.goal * self.mss + OVERHEAD);
@@ -97,7 +97,7 @@ impl SendBuffer {
         segments
     }
 
-    /// The memory that it takes.
+    /// The memory that queued segments take (Linux `sk_wmem_queued`).
     fn wmem_queued(&self, &Queued { segments, sacked, burst }: &Queued) -> u64 {
         let skbs = segments.saturating_sub(sacked).div_ceil(burst.max(1));
         u64::from(segments) * u64::from(self.mss) + u64::from(skbs) * u64::from(OVERHEAD)
@@ -130,7 +130,8 @@ mod tests {
         Queued { segments, sacked: 0, burst: 44 }
     }
 
-    /// `sk_stream_memory_free`: what is below the bound may be exceeded by one skb; `sk_stream_is_writeable`: a third is free.
+    /// `sk_stream_memory_free`: below the bound one more skb may be added, which may exceed it; `sk_stream_is_writeable`: a third is
+    /// free.
     #[test]
     fn it_is_filled_skb_by_skb_and_again_when_a_third_is_free() {
         let mut buffer = buffer(4 << 20, Cc::Cubic);
@@ -153,7 +154,7 @@ mod tests {
         assert!(cubic.is_writeable(&before) && !cubic.is_writeable(&Queued { segments: 460, ..before }));
         let after = cubic.filled(&before, 1000);
         assert_eq!(after - 455, 2 * (1_u32 << 18).div_ceil(1448));
-        // Where a burst is all of an skb, room is asked for each.
+        // If a burst fills an skb, room is checked for each burst.
         assert_eq!(cubic.filled(&Queued { burst: 44, ..before }, 1000), 455 + 182 + 2 * 44);
     }
 

@@ -2,8 +2,8 @@
 //!
 //! The window limits `pipe`, the segments estimated to be in the network. As long as nothing is SACKed, lost or
 //! retransmitted, pipe is `snd_nxt - snd_una`, and an ACK or a transmission costs a few additions (the clean path). Everything
-//! else, from the first SACK block to the end of a recovery, runs over the scoreboard: in `linux.rs` as today's Linux does it,
-//! in `rfc6675.rs` as before RACK. Both keep their own state (`recovery.rs`) and work on what they share (`tcp_sock.rs`).
+//! else, from the first SACK block to the end of a recovery, uses the scoreboard: in `linux.rs` as in current Linux, in
+//! `rfc6675.rs` as before RACK. Each has state of its own (`recovery.rs`); the state that they share is in `tcp_sock.rs`.
 //!
 //! Deviation: a SYN is retransmitted without limit.
 
@@ -28,15 +28,15 @@ use recovery::LossRecovery;
 use tcp_sock::{Due, Rexmit, TcpSock};
 use timers::Timer;
 
-/// Linux `tcp_syn_linear_timeouts`: the number of SYNs repeated after a second each, before the wait doubles.
+/// Linux `tcp_syn_linear_timeouts`: the number of SYN retransmissions that are a second apart, before the wait doubles.
 const LINEAR_SYNS: u32 = 4;
 
 /// The congestion state of the connection, by Linux's names (`TCP_CA_Open` …), or the state of its handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Not opened.
+    /// Neither opened nor established.
     Closed,
-    /// A SYN is out.
+    /// A SYN has been sent.
     SynSent,
     /// Established, nothing known to be lost.
     Open,
@@ -68,8 +68,8 @@ impl Sender {
         Sender { tcp: TcpSock::new(config), recovery: LossRecovery::new(config) }
     }
 
-    /// Opens actively: a SYN is to be sent, and repeated after 1 s, 2 s, 4 s, … (RFC 6298 §2.1, §5.5; today's Linux waits a
-    /// second four times before that).
+    /// Opens actively: a SYN is sent, and retransmitted after 1 s, 2 s, 4 s, … (RFC 6298 §2.1, §5.5; current Linux waits a second
+    /// four times before the wait doubles).
     pub fn open(&mut self, now: Time) {
         self.tcp.state = State::SynSent;
         self.tcp.due = Due::Syn;
@@ -138,9 +138,9 @@ impl Sender {
     #[inline(always)]
     pub fn on_ack(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Acked {
         let (out, newly) = (self.tcp.snd_nxt - self.tcp.snd_una, ack.cum.wrapping_sub(self.tcp.snd_una));
-        // newly - 1 >= out: nothing new, or what was never sent.
+        // newly - 1 >= out: the ACK is of no new segment, or of one that was never sent.
         if !self.tcp.clean || !blocks.is_empty() || ack.ace != 0 || newly.wrapping_sub(1) >= out {
-            // Copies: what is handed on by reference only here may stay in registers elsewhere.
+            // A copy, since only this cold path passes the ACK by reference: elsewhere it stays in registers.
             let Acked { payload, rtt } = self.on_ack_slow(now, &Ack { ..*ack }, blocks);
             return Acked { payload, rtt };
         }
@@ -166,12 +166,12 @@ impl Sender {
         Acked { payload, rtt: Some(rtt) }
     }
 
-    /// The run of segments to send now, perhaps empty, where a flight is under way, all are full and there is nothing to
-    /// repair or announce; else nothing, and [`Sender::poll_transmit`] must be asked for one after the other.
+    /// The run of segments to send now, perhaps empty, if segments are outstanding, all are full and there is nothing to
+    /// retransmit or announce. Otherwise `None`, and segments must be polled one by one by [`Sender::poll_transmit`].
     #[inline(always)]
     pub fn take_full(&mut self, now: Time) -> Option<Run> {
         let start = self.tcp.snd_nxt;
-        // The run is put together here, in registers: from memory it would be read in wider words than it was written in.
+        // The run is assembled here, in registers: in memory it would be read in wider words than it was written in.
         let burst = if !self.tcp.clean {
             self.tcp.rate_based.as_ref()?;
             self.tcp.take_paced(now)?
@@ -256,7 +256,7 @@ impl Sender {
             return None;
         }
         if self.tcp.rexmit == Rexmit::First {
-            // Linux `tcp_retransmit_timer`: no pace holds it back.
+            // Linux `tcp_retransmit_timer`: pacing does not delay it.
             self.tcp.tx_start_event(now);
             let first = self.recovery.next_segment(&mut self.tcp, now)?;
             self.tcp.on_unpaced_send(now, &first);
@@ -268,16 +268,15 @@ impl Sender {
         self.recovery.next_segment(&mut self.tcp, now)
     }
 
-    /// Whether nothing may leave for want of a window, so that nothing else need be asked: the answer to most questions off the
-    /// clean path.
+    /// Whether the window is full, so that no segment may be sent: the most common case off the clean path.
     #[inline(always)]
     fn is_full(&self) -> bool {
         let asked = self.tcp.due != Due::Nothing || self.tcp.rexmit == Rexmit::New;
         self.tcp.inflight() >= self.tcp.control.window() && !asked && self.tcp.is_established()
     }
 
-    /// A timer expired, or what waits for its turn may leave: call when `now` has reached [`Sender::next_event`], and poll if this says
-    /// that it was worth it.
+    /// A timer expired, or a segment that waited may be sent: call when `now` has reached [`Sender::next_event`]. Returns whether there
+    /// may be segments to poll.
     pub fn on_timer(&mut self, now: Time) -> bool {
         let mut held = Time::NEVER;
         if let Some(rate_based) = &mut self.tcp.rate_based {
@@ -312,7 +311,7 @@ impl Sender {
         self.recovery.on_timer(&mut self.tcp, now);
     }
 
-    /// When [`Sender::on_timer`] wants to be called.
+    /// When [`Sender::on_timer`] must be called.
     #[inline]
     pub fn next_event(&self) -> Time {
         match (&self.tcp.rate_based, &self.tcp.bounds) {
@@ -354,7 +353,7 @@ impl Sender {
         self.tcp.board.prefetch_first(self.tcp.snd_una, cache);
     }
 
-    /// The time that this segment, the last that was taken, is stamped with: its turn, also if it did not wait for that.
+    /// The time in the timestamp of this segment, the last that was taken: its paced departure, even if it did not wait for that.
     pub fn stamped_at(&self, now: Time, segment: &Transmit) -> Time {
         self.tcp.stamped_at(now, segment)
     }
@@ -425,7 +424,7 @@ impl Sender {
         };
         let first_came = self.tcp.timer.is_linux() && ack.ts_first == self.tcp.syn_stamp_us;
         if self.tcp.timer.is_linux() && lost > 0 && !first_came {
-            // RFC 3168 §6.1.1.1, Linux `tcp_ecn_fallback`: who repeats a SYN asks for no ECN.
+            // RFC 3168 §6.1.1.1, Linux `tcp_ecn_fallback`: a retransmitted SYN does not ask for ECN.
             self.forgo_ecn();
         }
         // Linux `tcp_try_undo_spurious_syn`: if the first SYN arrived, as timestamps say, its retransmission was spurious.
@@ -464,7 +463,7 @@ impl Sender {
         )
     }
 
-    /// The loss probe that is out: it may leave beyond the window.
+    /// The outstanding loss probe, which may be above the window.
     #[cfg(test)]
     pub(super) fn probe(&self) -> Option<u32> {
         match &self.recovery {
@@ -490,7 +489,7 @@ impl Sender {
         }
     }
 
-    /// An ACK by the short cut of Linux's recovery, if it is one for that.
+    /// Handles an ACK by the short cut of Linux's recovery; `None` if it does not apply.
     #[cfg(test)]
     pub(super) fn on_sacked_above(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Option<Acked> {
         match &mut self.recovery {
@@ -499,7 +498,7 @@ impl Sender {
         }
     }
 
-    /// An ACK by all steps of the recovery.
+    /// Handles an ACK by all steps of the recovery.
     #[cfg(test)]
     pub(super) fn on_ack_linux(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Acked {
         match &mut self.recovery {
@@ -508,7 +507,7 @@ impl Sender {
         }
     }
 
-    /// Where [`Sender::poll_transmit`] knows without asking that nothing may leave: what would be answered, and what would be left.
+    /// If [`Sender::poll_transmit`] knows at once that no segment may be sent: the answer of the full path, and the sender after it.
     #[cfg(test)]
     pub(super) fn full_window_answer(&self, now: Time) -> Option<(Option<Transmit>, Sender)> {
         let mut asked = self.clone();
@@ -516,7 +515,7 @@ impl Sender {
         spared.then(|| (asked.poll_slow(now), asked))
     }
 
-    /// Marks on the scoreboard that belong to no outstanding segment.
+    /// The number of marks on the scoreboard that belong to no outstanding segment.
     #[cfg(test)]
     pub(super) fn stale_marks(&self) -> usize {
         self.tcp.board.stale(self.tcp.snd_una, self.tcp.snd_nxt)
@@ -554,7 +553,7 @@ fn micros(now: Time) -> u32 {
 mod tests {
     use super::*;
 
-    /// Linux `tcp_ack_update_rtt`, `tcp_rtt_tsopt_us`: what was repeated shows its RTT by the timestamp, which ticks in milliseconds.
+    /// Linux `tcp_ack_update_rtt`, `tcp_rtt_tsopt_us`: the RTT of a retransmitted segment is taken from the timestamp, in milliseconds.
     #[test]
     fn an_rtt_by_timestamp_is_a_whole_number_of_milliseconds() {
         let ms = |us: u64, ts: u32| since_ms(Time(us * 1000), ts).map(|rtt| rtt.0 / 1000);

@@ -26,7 +26,7 @@ impl TxTimes {
         }
     }
 
-    /// These segments leave; nothing below `snd_una` is outstanding.
+    /// These segments are sent now; no segment below `snd_una` is outstanding.
     #[inline(always)]
     pub fn on_send(&mut self, run: Range<u32>, snd_una: u32, now: Time) {
         if (run.end - snd_una) as usize > self.times.len() {
@@ -52,7 +52,7 @@ impl TxTimes {
         self.times = times;
     }
 
-    /// Gives back what these, all that are outstanding, do not need by far.
+    /// Shrinks the ring if the outstanding segments need much less than it has.
     pub fn fit(&mut self, outstanding: Range<u32>) {
         let size = room(outstanding.end - outstanding.start);
         if 4 * size <= self.times.len() {
@@ -60,13 +60,13 @@ impl TxTimes {
         }
     }
 
-    /// When an outstanding segment left.
+    /// When an outstanding segment was sent last.
     #[inline(always)]
     pub fn at(&self, seq: u32) -> Time {
         self.place(seq).copied().unwrap_or(Time::ZERO)
     }
 
-    /// Where that stands; nowhere before the first departure.
+    /// The address of that time, for prefetching; `None` before the first transmission.
     #[inline(always)]
     fn place(&self, seq: u32) -> Option<&Time> {
         self.times.get(seq as usize & self.times.len().wrapping_sub(1))

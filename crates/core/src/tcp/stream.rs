@@ -1,5 +1,5 @@
-//! The data of the application as segments: all full but the last of each write, and a FIN as a segment without payload. A send
-//! buffer may have accepted only a part of it.
+//! The application's data as segments. All are full but the last of each write; a FIN is a segment without payload. A send buffer
+//! may have accepted only a part of the data.
 
 use crate::ring::Ring;
 
@@ -8,12 +8,12 @@ use crate::ring::Ring;
 pub(super) struct Stream {
     /// One past the last segment that may be sent.
     pub end: u32,
-    /// One past the last segment written: the same, where no send buffer is in between.
+    /// One past the last segment written; without a send buffer it is `end`.
     pub written: u32,
     mss: u32,
-    /// The last one is a FIN.
+    /// The last segment is a FIN.
     finished: bool,
-    /// Segments that are not full, with their payload, by number; acknowledged ones leave.
+    /// Segments that are not full and not acknowledged, with their payload, by number.
     shorts: Ring<(u32, u32)>,
 }
 
@@ -22,7 +22,7 @@ impl Stream {
         Stream { end: 0, written: 0, mss: mss.max(1), finished: false, shorts: Ring::default() }
     }
 
-    /// Appends bytes, starting a new segment; says where they end. Nothing is written behind a FIN.
+    /// Appends bytes, starting a new segment. Returns the number of the segment after them. Nothing may be written after a FIN.
     pub fn write(&mut self, bytes: u64) -> u32 {
         debug_assert!(!self.finished, "a write behind the FIN");
         let mss = u64::from(self.mss);
@@ -35,18 +35,18 @@ impl Stream {
         self.written
     }
 
-    /// Data without end.
+    /// The data has no end from now on.
     pub fn write_forever(&mut self) {
         self.written = u32::MAX;
     }
 
-    /// All below may be sent, as far as it is written.
+    /// Segments below `end` may be sent, as far as they are written.
     #[inline]
     pub fn take(&mut self, end: u32) {
         self.end = end.min(self.written);
     }
 
-    /// No more is written: a FIN, unless there is one or no end. It needs no room of its own.
+    /// Appends a FIN, unless there is one already or the data has no end. A FIN needs no room in the send buffer.
     pub fn finish(&mut self) {
         if self.written < u32::MAX && !self.finished {
             self.finished = true;
@@ -56,7 +56,7 @@ impl Stream {
         }
     }
 
-    /// Takes back everything from `snd_nxt` on.
+    /// Withdraws the segments from `snd_nxt` on.
     pub fn truncate(&mut self, snd_nxt: u32) {
         (self.end, self.written) = (snd_nxt, snd_nxt);
         while self.shorts.back().is_some_and(|&(seq, _)| seq >= snd_nxt) {
@@ -64,7 +64,7 @@ impl Stream {
         }
     }
 
-    /// Whether a segment that is not acknowledged is shorter than the others.
+    /// Whether any segment that is not acknowledged is shorter than the MSS.
     #[inline(always)]
     pub fn has_shorts(&self) -> bool {
         !self.shorts.is_empty()
@@ -97,13 +97,13 @@ impl Stream {
         self.mss
     }
 
-    /// Whether this segment, of such a payload, is the last of a write, as far as can be seen: it is short, or the last there is.
+    /// Whether this segment with this payload is recognisable as the last of a write: it is short, or the last that may be sent.
     #[inline]
     pub fn is_last(&self, seq: u32, payload: u32) -> bool {
         payload < self.mss || (seq + 1 == self.end && self.end != u32::MAX)
     }
 
-    /// [snd_una, cum) is acknowledged; says how many payload bytes that was.
+    /// [snd_una, cum) is acknowledged. Returns the payload bytes of these segments.
     #[inline]
     pub fn acknowledge(&mut self, snd_una: u32, cum: u32) -> u64 {
         let full = u64::from(cum - snd_una) * u64::from(self.mss);

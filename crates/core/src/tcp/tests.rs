@@ -1,4 +1,4 @@
-//! Both ends together, over a path that loses, delays, reorders, duplicates and marks as a test wants it.
+//! Both ends together, over a path that loses, delays, reorders, duplicates and marks packets as a test demands.
 
 mod bounded;
 mod growth;
@@ -52,7 +52,7 @@ pub(in crate::tcp) struct Path {
     pub(in crate::tcp) sent: Vec<(Time, Transmit)>,
     pub(in crate::tcp) payload_acked: u64,
     pub(in crate::tcp) acks_sent: u64,
-    /// How often a full window answered by itself.
+    /// The number of polls that a full window answered at once.
     pub(in crate::tcp) spared: u64,
 }
 
@@ -122,7 +122,7 @@ impl Path {
         self.compare_full();
     }
 
-    /// Where a full window answers, to ask would have said and changed nothing.
+    /// If a full window answers at once, the full path would have sent and changed nothing.
     fn compare_full(&mut self) {
         if let Some((segment, asked)) = self.sender.full_window_answer(self.now) {
             self.spared += 1;

@@ -1,28 +1,28 @@
-//! TLP (RFC 8985 §7): when the end of a flight is not acknowledged in two round trips, one segment more tells what became of it.
+//! TLP (RFC 8985 §7): if the end of a flight is not acknowledged within two round trips, one more segment is sent as a probe.
 //!
-//! The probe is new data if there is any, else the last segment once more. The SACK that it brings shows RACK what was
-//! lost before; without it only the retransmission timer would, and all would have to be sent again.
+//! The probe is new data if there is any, else a retransmission of the last segment. Its SACK shows RACK which earlier segments were
+//! lost. Without it, only the retransmission timer would, and all segments would have to be retransmitted.
 
 use crate::units::Span;
 
 /// Linux `TCP_TIMEOUT_INIT`: before there is an RTT.
 const NO_RTT: Span = Span::from_secs(1);
-/// Linux `TCP_TIMEOUT_MIN_US`: a probe, and the end of RACK's tolerance, come so much later than they might.
+/// Linux `TCP_TIMEOUT_MIN_US`: the delay that is added to the timers of probes and of RACK's reordering window.
 pub(super) const TIMEOUT_MIN: Span = Span::from_millis(2);
 
 /// The episode of a probe.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub(super) struct Tlp {
-    /// TLP.end_seq: one past the last segment when the probe left; none if there is no probe out.
+    /// TLP.end_seq: one past the last segment when the probe was sent; `None` if no probe is outstanding.
     pub end_seq: Option<u32>,
-    /// TLP.is_retrans: it was a segment sent before.
+    /// TLP.is_retrans: the probe was a retransmission.
     pub is_retrans: bool,
 }
 
 /// The outcome of a probe's episode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
-    /// Not over.
+    /// The episode is not over.
     Open,
     /// Nothing was lost, or RACK will find it.
     Over,
@@ -34,14 +34,14 @@ pub(super) enum Verdict {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sign {
     pub cum: u32,
-    /// Reports the probe as a duplicate (DSACK).
+    /// The ACK reports the probe as a duplicate (DSACK).
     pub duplicate: bool,
-    /// Neither advances nor reports anything.
+    /// The ACK neither advances nor reports anything.
     pub bare: bool,
 }
 
-/// RFC 8985 §7.2: PTO, of `outstanding` segments. A receiver may wait with the ACK of a single one, by Linux's reckoning as
-/// long as the shortest timeout.
+/// RFC 8985 §7.2: PTO with `outstanding` segments. A receiver may delay the ACK of a single one; Linux assumes by as much as the
+/// minimum RTO.
 #[inline(always)]
 pub(super) fn pto(srtt: Option<Span>, outstanding: u32, rto_min: Span) -> Span {
     match srtt {

@@ -1,8 +1,8 @@
-//! Undo: what shows that a recovery was spurious, and the window to return to then.
+//! Undo: the evidence that a recovery was spurious, and the window that is restored then.
 //!
-//! Nothing had been lost if every retransmission is reported as a duplicate (DSACK, RFC 2883 and 3708), if what is
-//! acknowledged was sent before the first retransmission (timestamps, RFC 3522), or if after a timeout something arrives that
-//! was never retransmitted (F-RTO, RFC 5682). Facts: `undo_marker`, `undo_retrans` and `retrans_stamp` of Linux's tcp_input.c.
+//! Nothing had been lost if every retransmission is reported as a duplicate (DSACK, RFC 2883 and 3708), if the acknowledged segment
+//! was sent before the first retransmission (timestamps, RFC 3522), or if after a timeout a segment arrives that was never
+//! retransmitted (F-RTO, RFC 5682). Facts: `undo_marker`, `undo_retrans` and `retrans_stamp` of Linux's tcp_input.c.
 
 /// The congestion window and slow start threshold before a reduction, in segments.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,4 +1,4 @@
-//! The receive window as Linux tunes it (dynamic right-sizing), where `tcp_rmem` bounds the buffer.
+//! The receive window as Linux tunes it (dynamic right-sizing), bounded by `tcp_rmem`.
 //!
 //! Facts: `tcp_select_initial_window`, `__tcp_select_window`, `tcp_select_window` (tcp_output.c), `tcp_init_buffer_space`,
 //! `tcp_grow_window`, `tcp_rcv_space_adjust` and `tcp_rcvbuf_grow` (tcp_input.c) of Linux 7.3. The offered window grows by two
@@ -48,7 +48,7 @@ pub(super) struct Window {
     /// The window offered last, and the byte above which it was offered.
     rcv_wnd: u32,
     rcv_wup: u64,
-    /// `rcvq_space`: what the application took in an RTT, and where and when the present one began.
+    /// `rcvq_space`: the bytes that the application read in an RTT, and the sequence number and time at which the current RTT began.
     space: u32,
     space_seq: u64,
     space_time: Time,
@@ -69,7 +69,7 @@ pub(super) struct Seen {
     pub in_order: bool,
     /// The RTT in µs; 0: unknown.
     pub rtt_us: u32,
-    /// Segments held out of order before this one came, and how far the last of all that are held now is above `next`.
+    /// Segments held out of order before this one arrived, and the distance from `next` to the last of all that are held now.
     pub held: u32,
     pub span: u32,
 }
@@ -117,17 +117,17 @@ impl Window {
         self.space_time = now;
     }
 
-    /// A segment has arrived. Whether the window opens by it (then ACKs are quick).
+    /// A segment has arrived. Returns whether the window grows (then ACKs are quick).
     pub fn on_arrival(&mut self, seen: &Seen) -> bool {
         self.measure(seen);
-        // Linux `tcp_queue_rcv` counts what is in order before the window grows, `tcp_data_queue_ofo` anything else after it. The ACK
-        // leaves before the application reads.
+        // Linux counts a segment in order before the window grows (`tcp_queue_rcv`), any other after it (`tcp_data_queue_ofo`). The
+        // ACK is sent before the application reads.
         let others = seen.held.saturating_mul(self.truesize());
         self.rmem_alloc = others + if seen.in_order { self.truesize() } else { 0 };
         let grew = self.grow();
         self.rmem_alloc = others + self.truesize();
         if !seen.in_order {
-            // Linux `tcp_data_queue_ofo`: the buffer has room for what is held.
+            // Linux `tcp_data_queue_ofo`: the buffer grows to have room for the held segments.
             self.grow_buffer(self.space, seen.span);
             return grew;
         }
@@ -145,7 +145,7 @@ impl Window {
         if seen.rtt_us == 0 {
             return;
         }
-        // Timestamps count ms, and each that is echoed is sampled once.
+        // Timestamps count ms, and each echoed timestamp gives one sample.
         let now_us = seen.now.0 / 1000;
         let tsecr = now_us.saturating_sub(u64::from(seen.rtt_us)) / 1000;
         let sample = 1000 * (now_us / 1000 - tsecr);
@@ -162,7 +162,7 @@ impl Window {
         room > 0
     }
 
-    /// Linux `tcp_rcv_space_adjust`: the application took all that is in order.
+    /// Linux `tcp_rcv_space_adjust`: the application has read all data in order.
     fn adjust(&mut self, seen: &Seen) {
         let taken = u64::from(seen.next) * u64::from(self.mss);
         if self.rtt_us == 0 || seen.now.since(self.space_time).0 / 1000 < self.rtt_us / 8 {
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
     use crate::units::Span;
 
-    /// A sender that is only bound by the window, 100 ms away: what is offered after each round trip, in bytes.
+    /// The window offered after each round trip of 100 ms, in bytes, to a sender that only the window limits.
     fn offered(rmem: u32, rounds: u64) -> alloc::vec::Vec<u64> {
         let mut window = Window::new(rmem, u32::MAX, 1448, 1460);
         let (mut next, mut offer) = (0, window.first());

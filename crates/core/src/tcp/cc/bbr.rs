@@ -39,7 +39,7 @@ const BW_RTTS: u32 = probe_bw::CYCLE_LEN as u32 + 2;
 /// `bbr_cwnd_min_target`: with an ACK for every other segment the pipe needs four.
 const CWND_MIN_TARGET: u32 = 4;
 
-/// The state machine (Linux `enum bbr_mode`), and what each state alone knows.
+/// The state machine (Linux `enum bbr_mode`), with the data of each state.
 ///
 /// ```text
 ///      +---------> Startup --------------------+
@@ -69,7 +69,7 @@ enum Mode {
 }
 
 impl Mode {
-    /// The state without what it knows.
+    /// The state without its data.
     fn kind(self) -> Kind {
         match self {
             Mode::Startup => Kind::Startup,
@@ -94,7 +94,7 @@ impl Kind {
     fn leads_to(self, next: Kind) -> bool {
         match (self, next) {
             (Kind::Startup, Kind::Drain) | (Kind::Drain, Kind::ProbeBw) => true,
-            // The cycle begins anew when a policer's rate is no longer believed.
+            // The cycle begins again when a policer's rate is no longer used.
             (Kind::ProbeBw, Kind::ProbeBw) => true,
             (Kind::Startup | Kind::Drain | Kind::ProbeBw, Kind::ProbeRtt) => true,
             (Kind::ProbeRtt, Kind::ProbeBw | Kind::Startup) => true,
@@ -117,15 +117,16 @@ struct FullPipe {
 /// Round trips, counted by deliveries.
 #[derive(Clone, Default, Debug, PartialEq)]
 struct Rounds {
-    /// How many are over (`rtt_cnt`).
+    /// Rounds that are over (`rtt_cnt`).
     cnt: u32,
-    /// The one under way ends when a segment is delivered that was sent after this many had been (`next_rtt_delivered`).
+    /// The current round ends with the delivery of a segment that was sent after this many had been delivered
+    /// (`next_rtt_delivered`).
     next_delivered: u32,
-    /// This ACK ended one (`round_start`).
+    /// The current ACK ended a round (`round_start`).
     is_start: bool,
 }
 
-/// The window's part in a repair.
+/// The state of the window during and after a recovery.
 #[derive(Clone, Debug, PartialEq)]
 struct Restoration {
     /// The recovery that the sender was in at the last ACK (`prev_ca_state`).
@@ -166,7 +167,7 @@ pub(in crate::tcp) struct Bbr {
     rng: Rng,
 }
 
-/// The values from which gains, pacing rate and target follow within a state and a phase of it. Most ACKs change none of them.
+/// The values that determine gains, pacing rate and target within a state and its phase. Most ACKs change none of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Basis {
     bw: u64,
@@ -252,7 +253,7 @@ impl Bbr {
         self.set_cwnd(flow, sample);
     }
 
-    /// Derives gains, pacing rate and target anew, if they may be others.
+    /// Derives gains, pacing rate and target again if they may have changed.
     fn follow_basis(&mut self, flow: &mut Flow) {
         if self.has_seen_rtt && self.basis == Some(self.basis_now(flow)) {
             debug_assert!(self.stands(flow), "bug: something else follows from the same");
@@ -268,7 +269,7 @@ impl Bbr {
         self.target_cwnd = self.target_cwnd(flow);
     }
 
-    /// Whether to derive all again changes nothing.
+    /// Whether deriving them again would change nothing.
     fn stands(&self, flow: &Flow) -> bool {
         let (mut bbr, mut again) = (self.clone(), *flow);
         bbr.derive(&mut again);

@@ -1,14 +1,14 @@
 //! BBR, version 3 (draft-ietf-ccwg-bbr-06; its names, and its sections cited).
 //!
-//! As version 1 it sends at the largest delivery rate seen and keeps the bandwidth-delay product in flight; but it takes
-//! losses for evidence about the path. Two bounds come from them: a short-term one, set while cruising and forgotten before the
-//! next probe for bandwidth, and a long-term one on what is in flight, found by probing until 2 % are lost. Probes come
-//! every two to three seconds, or after as many round trips as Reno would need to grow; the smallest RTT is looked for every
-//! five seconds with half the product in flight.
+//! Like version 1 it sends at the largest delivery rate seen and keeps the bandwidth-delay product in flight, but it also uses
+//! losses as evidence about the path. They set two bounds: a short-term one while cruising, which is discarded before the next
+//! probe for bandwidth, and a long-term one on the data in flight, found by probing until 2 % are lost. Probes are two to three
+//! seconds apart, or as many round trips as Reno would need to grow. The minimum RTT is measured every five seconds with half
+//! the product in flight.
 //!
-//! Deviations: the draft leaves ECN open but asks that a mark count as congestion. Here an echo begins a round with loss, and
-//! half of a round's segments echoed are too much in flight (Linux's BBRv3, `bbr_ecn_thresh`); its finer response needs
-//! accurate ECN.
+//! Deviations: the draft does not define the response to ECN, but asks that a mark count as congestion. Here an echo makes a
+//! round one with loss, and a round with half of its segments marked had too much in flight (Linux's BBRv3, `bbr_ecn_thresh`).
+//! A finer response needs accurate ECN.
 
 mod bounds;
 mod probe_bw;
@@ -48,7 +48,7 @@ const MIN_PIPE_CWND: u32 = 4;
 /// "Infinity", as a bound of segments.
 const NONE: u32 = u32::MAX;
 
-/// §5.1.1: the state machine, and what each state alone knows.
+/// §5.1.1: the state machine, with the data of each state.
 ///
 /// ```text
 ///                Startup ------------------------------+
@@ -136,7 +136,7 @@ impl State {
     }
 }
 
-/// §5.3.3.9: what the ACKs that come in now are about.
+/// §5.3.3.9: the phase of the cycle in which the segments were sent that are being acknowledged now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AckPhase {
     Init,
@@ -146,7 +146,7 @@ enum AckPhase {
     ProbeStopping,
 }
 
-/// §5.5.11.1: what a recovery that proves spurious returns to.
+/// §5.5.11.1: the state that is restored if a recovery proves spurious.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Undo {
     state: Option<State>,

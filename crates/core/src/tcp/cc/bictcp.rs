@@ -26,7 +26,7 @@ const FASTEST: u32 = 2;
 /// Where the curve is not above the window: a segment in a hundred windows.
 const FLAT: u32 = 100;
 
-/// Linux's `struct bictcp`, of what the curve needs. Windows in segments, times in jiffies.
+/// The fields of Linux's `struct bictcp` that the curve needs. Windows in segments, times in jiffies.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::tcp) struct Bictcp {
     /// ACKed segments for a segment more.
@@ -44,7 +44,7 @@ pub(in crate::tcp) struct Bictcp {
     tcp_cwnd: u32,
     /// Jiffies a second.
     hz: u32,
-    /// So long nothing is computed anew while the window stays.
+    /// Until this time the curve is not computed again, unless the window changes.
     rests_until: Time,
 }
 
@@ -101,7 +101,7 @@ impl Bictcp {
         self.cnt = self.cnt.max(FASTEST);
     }
 
-    /// RFC 9438 §4.2: a congestion avoidance stage begins. Says when, which is now.
+    /// RFC 9438 §4.2: a congestion avoidance stage begins. Returns its time, which is now.
     fn begin(&mut self, cwnd: u32, acked: u32, jiffy: u32) -> u32 {
         self.epoch_start = Some(jiffy);
         self.ack_cnt = acked;

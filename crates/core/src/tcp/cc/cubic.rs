@@ -18,7 +18,7 @@ use super::setup::{HyStart as Setting, Setup};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 
-/// CUBIC's state: how the window grows in congestion avoidance, and what ends slow start.
+/// CUBIC's state: the curve of congestion avoidance, and the algorithm that ends slow start.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::tcp) enum Cubic {
     /// In whole segments, as Linux.

@@ -6,7 +6,7 @@ use crate::units::Span;
 /// Congestion window and slow start threshold, in segments.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::tcp) struct Cwnd {
-    /// The window rounded down: what the sender compares with (Linux `snd_cwnd`).
+    /// The window rounded down, which limits the sender (Linux `snd_cwnd`).
     snd_cwnd: u32,
     /// Segments acknowledged towards the next whole segment of window (Linux `snd_cwnd_cnt`).
     snd_cwnd_cnt: u32,

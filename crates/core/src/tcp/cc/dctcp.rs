@@ -2,12 +2,13 @@
 //!
 //! Source: RFC 8257, and Linux's tcp_dctcp. Principle: the receiver echoes exactly which segments were marked; alpha is the
 //! average of the marked fraction over round trips, and once a round trip with marks the window falls by alpha/2. So a queue
-//! that marks above a length K is held near K. Growth, and what loss does, are Reno's.
+//! that marks above a length K is held near K. Growth and the response to losses are Reno's.
 //!
-//! Where windows are whole segments, alpha is a whole number of 1/1024 as Linux has it: it reaches 0 and 1, which averages of
-//! fractions only approach. The smallest windows need that: of four segments Linux leaves two, but three if alpha is 1023/1024.
+//! If windows are whole segments, alpha is a whole number of 1/1024 as in Linux: it reaches 0 and 1, which averages of fractions
+//! only approach. This matters for the smallest windows: Linux halves a window of four segments only if alpha is exactly 1; with
+//! 1023/1024 three are left.
 //!
-//! Deviation: a loss amid a reduction by ECN does not reduce again (Linux: to a half of what is left).
+//! Deviation: a loss during a reduction by ECN does not reduce the window again (Linux halves the remaining window).
 
 use super::cwnd::Cwnd;
 use super::ops::{AckSample, Congestion, CongestionControl, EcnUse, Ops, Reduction};
@@ -21,7 +22,7 @@ const MAX_ALPHA: u32 = 1024;
 /// RFC 8257 §3.3: the fewest segments that a reduction leaves (Linux).
 const MIN_CWND: f64 = 2.0;
 
-/// The fraction of segments marked, and what it is made of.
+/// The fraction of segments marked, and the counts from which it is updated.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::tcp) struct Dctcp {
     alpha: f64,
@@ -47,7 +48,7 @@ impl Dctcp {
         self.alpha + (m - self.alpha) / f64::from(1 << SHIFT_G)
     }
 
-    /// Linux `dctcp_update_alpha`: what is taken away and what is added are each rounded down, and the last 15/1024 go at once.
+    /// Linux `dctcp_update_alpha`: the decrease and the increase are each rounded down, and alpha falls from 15/1024 to 0 at once.
     fn whole_alpha(&self) -> f64 {
         let alpha = (self.alpha * f64::from(MAX_ALPHA)) as u32;
         let share = alpha >> SHIFT_G;

@@ -1,4 +1,4 @@
-//! The connection as a rate-based congestion control sees it, and what the congestion control sets.
+//! The connection as a rate-based congestion control sees it, with the fields that the congestion control sets.
 
 use crate::tcp::pacing::send_quantum;
 use crate::tcp::rate::Loss;
@@ -36,7 +36,7 @@ pub(in crate::tcp) enum FlowEvent<'a> {
     TxStart,
 }
 
-/// A connection as a rate-based algorithm sees it, and what the algorithm sets. Counts in segments, times in µs.
+/// A connection as a rate-based algorithm sees it, with the fields that the algorithm sets. Counts in segments, times in µs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::tcp) struct Flow {
     pub now: u64,
@@ -59,13 +59,13 @@ pub(in crate::tcp) struct Flow {
     pub iw: u32,
     /// The window was the limit lately.
     pub cwnd_limited: bool,
-    /// The application left a gap that is not through yet.
+    /// The application limits the sender: its last gap has not been acknowledged yet.
     pub app_limited: bool,
-    /// To be set: what is in flight gives samples that the path does not limit.
+    /// To be set: the segments in flight give samples that the path does not limit.
     pub limit_samples: bool,
     /// To be set: the window.
     pub cwnd: u32,
-    /// To be set: payload bytes a second; by [`Flow::pace`] where somebody asks for the segments wanted in a burst at that.
+    /// To be set: the pacing rate in payload bytes a second; by [`Flow::pace`] if the algorithm also chooses the length of a burst.
     pub pacing_rate: u64,
     pub send_quantum: u32,
 }

@@ -1,13 +1,13 @@
-//! LEDBAT: a sender that takes what others leave, by holding the delay that it adds below a target.
+//! LEDBAT: a scavenger that uses the capacity that other traffic leaves, by keeping the delay that it adds below a target.
 //!
-//! Source: RFC 6817. Principle: the least delay of the last minutes is the path's own; what the latest samples have more is
-//! a queue. Below TARGET the window grows, at most as fast as NewReno's, the slower the nearer; above it shrinks. A loss
-//! halves it.
+//! Source: RFC 6817. Principle: the least delay of the last minutes is the path's own, and any delay above it is queueing delay.
+//! Below TARGET the window grows, more slowly as the delay comes nearer, and at most as fast as NewReno's; above TARGET it
+//! shrinks. A loss halves it.
 //!
 //! Deviations:
-//! - The delay is the round trip's, where RFC 6817 §2.3 asks for one way's: a queue on the way back counts too.
-//! - A window that is not the limit takes no samples: it does not shrink either.
-//! - §2.4.2 counts each sample of an ACK; an ACK has one here.
+//! - The delay is the round trip's, while RFC 6817 §2.3 asks for the one-way delay: a queue on the reverse path counts too.
+//! - While the window is not the limit no samples are taken, so it does not shrink either.
+//! - §2.4.2 counts each sample of an ACK; here an ACK has one.
 
 use super::cwnd::Cwnd;
 use super::ops::{AckSample, Congestion, CongestionControl, Ops, Reduction};
@@ -60,7 +60,7 @@ impl Ledbat {
         grown.min(flightsize + ALLOWED_INCREASE).max(MIN_CWND)
     }
 
-    /// A minute without a sample is one of no knowledge.
+    /// Updates the base delays. A minute without samples has none.
     fn update_base_delay(&mut self, clock: &AckSample) {
         let minute = clock.now.0 / MINUTE;
         let passed = (minute - self.minute).min(BASE_HISTORY as u64) as usize;

@@ -1,6 +1,6 @@
-//! The operations of a congestion control: the trait that each algorithm implements, and what its methods are given.
+//! The operations of a congestion control: the trait that each algorithm implements, and the arguments of its methods.
 //!
-//! Nothing here knows an algorithm, so that each of them depends on this file, and the list in `cc.rs` on all.
+//! This file knows no algorithm. Each algorithm depends on it, and the list in `cc.rs` depends on all algorithms.
 
 use super::cwnd::Cwnd;
 use super::flow::{Flow, FlowEvent};

@@ -66,7 +66,7 @@ impl Vegas {
     #[inline(never)]
     fn on_ack(&mut self, clock: &AckSample, cwnd: u32, ssthresh: u32) -> Option<(u32, u32)> {
         if !self.doing_vegas_now {
-            // Linux `vegas_enable`: what was measured before the repair is stale.
+            // Linux `vegas_enable`: measurements from before the recovery are stale.
             self.doing_vegas_now = true;
             self.begin_round(clock);
         }
@@ -134,7 +134,7 @@ impl CongestionControl for Vegas {
     }
 
     fn on_tx_start(&mut self, _: Time, _: Span) {
-        // Linux: after a pause the base RTT is measured anew.
+        // Linux: after a pause the base RTT is measured again.
         *self = Vegas::starting();
     }
 }
@@ -159,8 +159,8 @@ mod tests {
         (vegas, after)
     }
 
-    /// The windows, thresholds and RTTs of ns-3's test of its Vegas, with what Linux's integers make of them. ns-3 takes 2 for
-    /// the 1.8 segments of the last one, and stays; its threshold after slow start is one less.
+    /// The windows, thresholds and RTTs of ns-3's test of its Vegas, with the results of Linux's integers. In the last case ns-3 takes
+    /// 1.8 segments for 2, so that its window stays; its threshold after slow start is one less.
     #[test]
     fn the_vectors_of_ns_3_with_linux_s_rounding() {
         let vectors = [

@@ -17,12 +17,12 @@ pub(in crate::tcp) struct Found {
     pub lost: u32,
     /// The lost retransmissions among them.
     pub again: u32,
-    /// How long the last of those may still come that are behind; zero if there is none.
+    /// The time until the last overtaken segment counts as lost; zero if there is none.
     pub wait: Span,
 }
 
 impl Scoreboard {
-    /// RFC 8985 §6.2 step 5: marks what is lost out of [snd_una, snd_nxt), and shows each.
+    /// RFC 8985 §6.2 step 5: marks the lost segments of [snd_una, snd_nxt), and calls `newly` with each.
     pub fn rack_detect_loss(
         &mut self,
         (snd_una, snd_nxt): (u32, u32),
@@ -55,8 +55,9 @@ impl Scoreboard {
         found
     }
 
-    /// Whether that finds nothing after the SACK of originals, above all SACKed before: all below them was judged, the last of them
-    /// is the one that left last of those that arrived, and no retransmission is behind it. Then they are judged as well.
+    /// Whether [`Scoreboard::rack_detect_loss`] would find nothing after `run` was SACKed, a run of originals above all segments
+    /// SACKed before. It does if all below was examined, the last of the run is the most recently sent segment that arrived, and
+    /// it has overtaken no retransmission. Then the run counts as examined.
     #[inline(always)]
     pub fn judge_above(
         &mut self,
@@ -109,8 +110,8 @@ impl Scoreboard {
         }
     }
 
-    /// A retransmission is lost; whether it is to be sent again. One that an undone timeout left behind counts as on its way as
-    /// before (Linux `tcp_mark_skb_lost`: RETRANS stays where LOST was not).
+    /// A retransmission is lost. Returns whether it must be retransmitted again. One that remains from an undone timeout still
+    /// counts as in the network (Linux `tcp_mark_skb_lost`: RETRANS stays if LOST was not set).
     fn lose_again(&mut self, seq: u32) -> bool {
         let flag = self.flag(seq);
         let known = *flag & LOST != 0;
@@ -125,14 +126,14 @@ impl Scoreboard {
         known
     }
 
-    /// In the network as it left first, or as a probe.
+    /// Whether a segment is in the network as an original, or as a loss probe.
     fn is_original(&mut self, seq: u32) -> bool {
         let flag = *self.flag(seq);
         flag & (SACKED | LOST | RETX) == 0 && flag & (EVER | PROBE) != EVER
     }
 
-    /// How long the last original may still come that is behind; the first is `seq`. Where it was a repeated one that arrived,
-    /// as if one had left with that.
+    /// The time until the last overtaken original counts as lost; `seq` is the first. If the most recently sent segment that
+    /// arrived was a retransmission, as if an original had been sent with it.
     fn last_wait(&mut self, seq: u32, snd_nxt: u32, judge: &Judge, sent: &TxTimes) -> Span {
         let known = self.known;
         let mut last = judge.end().min(snd_nxt).saturating_sub(1);
@@ -151,12 +152,12 @@ impl Scoreboard {
         judge.remaining(sent.at(last))
     }
 
-    /// After a timeout: the first segment is lost, and what left longer than an RTT ago (Linux `tcp_timeout_mark_lost`; RFC
-    /// 8985 §6.3). Shows each that was not known to be.
+    /// After a timeout, the first segment is lost, and so are segments sent longer than an RTT ago (Linux
+    /// `tcp_timeout_mark_lost`; RFC 8985 §6.3). Calls `newly` with each that was not known to be lost.
     ///
-    /// The first is sent again even if a retransmission of it counts as on its way. Linux then counts both (`tcp_retransmit_skb`:
-    /// "retrans_out leaked"), and one more than there are from then on, until nothing is outstanding: a connection with such a
-    /// leak, and a window of a segment or two, sends one segment at a time.
+    /// The first segment is retransmitted even if a retransmission of it counts as in the network. Linux then counts both
+    /// (`tcp_retransmit_skb`: "retrans_out leaked"), and counts one too many until nothing is outstanding. A connection with such
+    /// a leak, and a window of a segment or two, sends one segment at a time.
     pub fn lose_by_timeout(
         &mut self,
         (snd_una, snd_nxt): (u32, u32),
@@ -195,12 +196,12 @@ impl Scoreboard {
         }
     }
 
-    /// Nothing is outstanding: no leak is (the end of Linux `tcp_clean_rtx_queue`).
+    /// Nothing is outstanding, which ends any leak (the end of Linux `tcp_clean_rtx_queue`).
     pub fn settle(&mut self) {
         self.retx -= core::mem::take(&mut self.leaked);
     }
 
-    /// A probe sends a segment again that is not known to be lost.
+    /// A loss probe retransmits a segment that is not known to be lost.
     pub fn on_probe(&mut self, seq: u32) {
         let flag = self.flag(seq);
         let was = *flag;
@@ -208,8 +209,8 @@ impl Scoreboard {
         self.probes += u32::from(was & PROBE == 0);
     }
 
-    /// A duplicate of this segment arrived; says whether it had been sent again. A retransmission in the network is none any
-    /// more.
+    /// A duplicate of this segment arrived, so that its retransmission is no longer in the network. Returns whether the segment
+    /// had been retransmitted.
     pub fn on_duplicate(&mut self, seq: u32) -> bool {
         if self.is_clean() {
             return false;
@@ -219,7 +220,7 @@ impl Scoreboard {
             *self.flag(seq) &= !RETX;
             self.retx -= 1;
             if self.is_clean() {
-                // Nobody looks any more: nothing may stay of what was sent again.
+                // The flags of a clean scoreboard must be zero, since they are not read.
                 self.flags.fill(0);
             }
         }

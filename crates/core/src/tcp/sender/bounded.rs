@@ -1,5 +1,5 @@
-//! The host's bounds on a sender: on the data that it takes from the application (`tcp_wmem`), and on the segments that wait below it
-//! (TCP small queues).
+//! The host's bounds on a sender: on the data that it accepts from the application (`tcp_wmem`), and on the segments that wait in the
+//! host (TCP small queues).
 
 use super::Sender;
 use super::tcp_sock::TcpSock;
@@ -8,7 +8,7 @@ use crate::tcp::small_queue::SmallQueue;
 use crate::tcp::{Config, Transmit};
 use crate::units::Time;
 
-/// The host's bounds, of which there is one at least.
+/// The host's bounds; there is at least one.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Bounds {
     send_buffer: Option<SendBuffer>,
@@ -16,7 +16,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// For a host that has any.
+    /// The bounds of a host; `None` if it has none.
     pub fn new(config: &Config) -> Option<Bounds> {
         let &Config { wmem, tsq, mss, .. } = config;
         (wmem.is_some() || tsq.is_some()).then(|| Bounds {
@@ -57,7 +57,7 @@ impl TcpSock {
         }
     }
 
-    /// TCP takes what the application has, as far as the send buffer has room.
+    /// TCP accepts the application's data, as far as the send buffer has room.
     pub(super) fn fill_buffer(&mut self) {
         if self.send_buffer().is_none() {
             return self.stream.take(u32::MAX);
@@ -88,12 +88,12 @@ impl TcpSock {
         window.saturating_sub(self.stream.end - self.snd_nxt)
     }
 
-    /// Whether the application has more than the buffer took.
+    /// Whether the application has more data than the buffer has accepted.
     fn app_waits(&self) -> bool {
         self.stream.end < self.stream.written && self.is_established()
     }
 
-    /// Linux `tcp_should_expand_sndbuf`: while a writer waits and the window is not full, the buffer gets room for a few of today's windows.
+    /// Linux `tcp_should_expand_sndbuf`: while a writer waits and the window is not full, the buffer grows to a few current windows.
     pub(super) fn expand_sndbuf(&mut self) {
         let cwnd = self.control.window();
         if self.app_waits()
@@ -104,7 +104,7 @@ impl TcpSock {
         }
     }
 
-    /// Linux `tcp_check_space`: an application that waits for room is woken once there is enough, and writes. Whether it was.
+    /// Linux `tcp_check_space`: an application that waits is woken once there is enough room, and writes. Returns whether it was woken.
     pub(super) fn check_space(&mut self) -> bool {
         if !self.app_waits() {
             return false;
@@ -118,7 +118,7 @@ impl TcpSock {
         true
     }
 
-    /// Whether what waits in the host leaves room for more.
+    /// Whether the host's small queue admits another segment.
     pub(super) fn host_admits(&mut self, now: Time) -> bool {
         if self.small_queue().is_none() {
             return true;
@@ -135,7 +135,7 @@ impl TcpSock {
 }
 
 impl Sender {
-    /// The next segment, also of what the application writes because there is room again.
+    /// The next segment, including data that the application writes because there is room again.
     #[inline(never)]
     pub(super) fn poll_bounded(&mut self, now: Time) -> Option<Transmit> {
         self.tcp.expand_sndbuf();
@@ -143,7 +143,7 @@ impl Sender {
         if next.is_none() && self.tcp.check_space() { self.poll_slow(now) } else { next }
     }
 
-    /// A segment that was just taken will have left the host then: of a sender with a bound of what waits there.
+    /// The segment that was just taken leaves the host at `at`. Only senders with a small queue need to know.
     pub fn departs(&mut self, at: Time, payload: u32) {
         if let Some(queue) = self.tcp.small_queue() {
             queue.sent(at, payload);

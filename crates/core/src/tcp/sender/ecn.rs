@@ -1,4 +1,4 @@
-//! ECN at the sender: which segments are ECN-capable, and what ACKs say of marks.
+//! ECN at the sender: which segments are ECN-capable, and the marks that ACKs report.
 
 use crate::tcp::cc::EcnUse;
 use crate::tcp::receiver::FIRST_CEP;
@@ -51,7 +51,7 @@ impl Ecn {
         self.capable == Capable::Everything
     }
 
-    /// Whether a new segment with so much payload is ECN-capable. Linux `tcp_ecn_send`: without payload it is not.
+    /// Whether a new segment with `payload` bytes is ECN-capable. Linux `tcp_ecn_send`: without payload it is not.
     #[inline]
     pub fn covers_data(&self, payload: u32) -> bool {
         self.is_on() && (payload > 0 || self.covers_all())
@@ -72,7 +72,7 @@ impl Ecn {
         self.queue_cwr = false;
     }
 
-    /// How many of the `delivered` segments of this ACK were marked. `snd_una` is the lowest segment not acknowledged.
+    /// The number of `delivered` segments of this ACK that were marked. `snd_una` is the lowest segment not acknowledged.
     pub fn count_marks(&mut self, ack: &Ack, delivered: u32, snd_una: u32) -> u32 {
         let Some(cep) = &mut self.cep else { return if self.is_on() && ack.ece() { delivered } else { 0 } };
         // RFC 9768 §3.2.2.5: an ACK that shows nothing new may be an old one. Its count comes with the next.
@@ -81,7 +81,7 @@ impl Ecn {
         }
         let by = u32::from(ack.ace.wrapping_sub(*cep) & 7);
         *cep = ack.ace & 7;
-        // The counter goes round only if ACKs were lost: the receiver acknowledges every second mark.
+        // The counter wraps only if ACKs were lost: the receiver acknowledges every second mark.
         by.min(delivered)
     }
 

@@ -1,8 +1,8 @@
-//! The loss recovery of today's Linux: RACK finds losses, and a reduction that proves spurious is undone.
+//! The loss recovery of current Linux: RACK detects losses, and a reduction that proves spurious is undone.
 //!
 //! Facts: `tcp_ack`, `tcp_fastretrans_alert`, `tcp_process_loss` and `tcp_enter_loss` of Linux 7.3's tcp_input.c.
 //!
-//! Deviations: an ACK that arrives after a newer one is treated as a duplicate of that; a receiver never reneges on a SACK.
+//! Deviations: an ACK that arrives after a newer one is treated as a duplicate of the newer; a receiver never reneges on a SACK.
 
 use super::rate_based::{self, Report};
 use super::tcp_sock::{Due, Rexmit, TcpSock};
@@ -17,7 +17,7 @@ use crate::tcp::undo::UndoState;
 use crate::tcp::{Ack, Acked, Block, Transmit};
 use crate::units::{Span, Time};
 
-/// The loss recovery of today's Linux: RACK-TLP (RFC 8985), F-RTO (RFC 5682), and undo by DSACK and timestamps.
+/// The loss recovery of current Linux: RACK-TLP (RFC 8985), F-RTO (RFC 5682), and undo by DSACK and timestamps.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::tcp) struct LinuxRecovery {
     rack: Rack,
@@ -72,7 +72,7 @@ impl LinuxRecovery {
         self.tlp.end_seq.map(|end| end - 1)
     }
 
-    /// Whether an ACK with this timestamp echo would show that a repair was not needed.
+    /// Whether an ACK with this timestamp echo would show that the recovery was spurious.
     #[cfg(test)]
     pub fn packet_delayed(&self, echo: u32) -> bool {
         self.undo.packet_delayed(Some(echo))
@@ -95,7 +95,7 @@ impl LinuxRecovery {
         if dubious || !tcp.is_ca_open() {
             self.fastretrans_alert(tcp, now, &mut result);
         }
-        // Linux: an ACK that advances starts the timer anew, and a SACK that was sent for after the first segment was.
+        // Linux restarts the timer with an ACK that advances, and with a SACK of a segment sent later than the first.
         let fresh = || sacktag.sack_rtt().is_some_and(|rtt| rtt > now.since(tcp.sent.at(tcp.snd_una)));
         if result.found.wait == Span::ZERO && (result.newly_acked > 0 || (tcp.snd_una < tcp.snd_nxt && fresh())) {
             tcp.set_xmit_timer(now);
@@ -134,7 +134,7 @@ impl LinuxRecovery {
         tcp.rtt_estimator(rtt, last);
         tcp.control.in_ack_event(count, false, &tcp.ack_sample(now, ack));
         let mut found = Found::default();
-        // RFC 8985 §6.2 step 5, as in `find`: most often all below has been judged, and what left later is not behind.
+        // RFC 8985 §6.2 step 5: most often all below has been examined, and no segment sent later has been overtaken.
         let judge = self.rack.judge(now, tcp.last_rtt(), Span::ZERO);
         if tcp.board.judge_above((tcp.snd_una, tcp.snd_nxt), &run, &judge, &tcp.sent) {
             self.rack.advanced = false;
@@ -143,7 +143,7 @@ impl LinuxRecovery {
         }
         tcp.rexmit = Rexmit::Lost;
         if found.wait == Span::ZERO && at < tcp.sent.at(tcp.snd_una) {
-            // In a recovery: no probe.
+            // In a recovery there is no loss probe.
             tcp.rearm_rto(now);
         }
         if tcp.rate_based.is_some() {
@@ -313,7 +313,7 @@ impl LinuxRecovery {
         tcp.rexmit = Rexmit::Lost;
     }
 
-    /// A reduction ends when all data sent before it is acknowledged; one by ECN when more is.
+    /// A reduction ends when all data sent before it is acknowledged; after an ECN echo, when more than that is.
     fn check_exit(&mut self, tcp: &mut TcpSock, now: Time, result: &AckResult) {
         match tcp.state {
             State::Open if tcp.board.is_whole() => self.undo.clear_retrans_stamp(),
@@ -397,8 +397,8 @@ impl LinuxRecovery {
             return self.try_undo_loss(tcp, now);
         }
         if self.frto {
-            // Step 3 b: something arrives that was never sent again. Also where the window had fallen already, so that there is
-            // no undo to speak of (an echo before the timeout): what is marked lost is not.
+            // Step 3 b: a segment arrives that was never retransmitted, so the timeout was spurious and no segment is lost. If
+            // an echo before the timeout had already reduced the window, only the loss marks are undone.
             if result.orig_sack_acked {
                 return self.try_undo_loss(tcp, now);
             }
@@ -436,7 +436,7 @@ impl LinuxRecovery {
         }
     }
 
-    /// RFC 8985 §6.2 step 5: looks for losses, if something arrived since the last time.
+    /// RFC 8985 §6.2 step 5: detects losses, if segments have arrived since the last time.
     fn identify_packet_loss(&mut self, tcp: &mut TcpSock, now: Time, found: &mut Found) {
         if tcp.snd_una == tcp.snd_nxt || !core::mem::take(&mut self.rack.advanced) {
             return;
@@ -513,7 +513,7 @@ impl LinuxRecovery {
         }
         match tcp.state {
             State::Recovery | State::Cwr => tcp.cwnd_reduction(delivered, newly_lost, newly > 0),
-            // Linux `tcp_may_raise_cwnd`: SACKs alone raise the window only where much is reordered.
+            // Linux `tcp_may_raise_cwnd`: SACKs alone raise the window only if there is much reordering.
             _ if newly == 0 && !(self.rack.is_reordering_high() && result.newly_sacked > 0) => {}
             State::Loss => tcp.control.cong_avoid(delivered, &sample),
             _ if tcp.control.may_grow(&tcp.usage) => tcp.control.cong_avoid(delivered, &sample),
@@ -532,7 +532,7 @@ impl LinuxRecovery {
         tcp.board
             .lose_by_timeout((tcp.snd_una, tcp.snd_nxt), &judge, &tcp.sent, |seq| rate_based::lost(rate_based, seq));
         let before = tcp.control.window();
-        // The threshold falls once for what was outstanding (RFC 5681 §3.1).
+        // The threshold falls once for the same outstanding data (RFC 5681 §3.1).
         let again = tcp.state == State::Loss && self.icsk_retransmits == 0;
         if tcp.state == State::Open || tcp.snd_una >= tcp.high_seq || again {
             let prior = tcp.prior();
@@ -567,7 +567,7 @@ impl LinuxRecovery {
         if tcp.has_new_data() { tcp.send_new_data(now) } else { None }
     }
 
-    /// Linux `tcp_xmit_recovery`: the ACK that asked F-RTO for new data was its chance to leave.
+    /// Linux `tcp_xmit_recovery`: F-RTO sends new data only with the ACK that asked for it.
     fn end_frto_unsent(&mut self, tcp: &mut TcpSock) {
         if tcp.rexmit == Rexmit::New {
             self.frto &= tcp.snd_nxt > tcp.high_seq;
@@ -620,7 +620,7 @@ impl LinuxRecovery {
             Timer::Probe => {
                 tcp.due = Due::Probe;
                 tcp.clean = false;
-                // Whatever leaves now, the next timeout is an RTO from now.
+                // The next timeout is an RTO from now, whatever is sent.
                 tcp.start_rto(now, now);
             }
             Timer::Reorder => self.rack_reo_timeout(tcp, now),
@@ -646,7 +646,8 @@ impl LinuxRecovery {
         tcp.rearm_rto(now);
     }
 
-    /// RFC 8985 §7.3: new data if there is any, whatever the window; else the last segment again. Linux has its pace forbid the former.
+    /// RFC 8985 §7.3: a probe is new data if there is any, whatever the window, else the last segment again. In Linux, pacing may
+    /// forbid the new data.
     pub(super) fn send_loss_probe(&mut self, tcp: &mut TcpSock, now: Time) -> Option<Transmit> {
         tcp.due = Due::Nothing;
         let probe = if tcp.has_new_data() {

@@ -1,5 +1,4 @@
-//! The sender of a rate-based congestion control: it records what it sends, samples the rate at which that is delivered, and
-//! paces.
+//! The sender of a rate-based congestion control: it records the segments that it sends, samples their delivery rate, and paces.
 
 use super::tcp_sock::{Due, Rexmit, TcpSock};
 use super::{Sender, State};
@@ -39,7 +38,7 @@ pub(super) struct Report {
     pub newly: u32,
     pub newly_lost: u32,
     pub prior_in_flight: u32,
-    /// All of it was one segment, and that a short one.
+    /// The ACK covers a single segment, which is shorter than the MSS.
     pub lone_short: bool,
 }
 
@@ -87,7 +86,7 @@ impl RateBased {
         })
     }
 
-    /// When the pacer lets a segment leave that it holds; [`Time::NEVER`] if it holds none.
+    /// When the pacer releases a segment that it holds; [`Time::NEVER`] if it holds none.
     #[inline]
     pub fn wake(&self) -> Time {
         self.pacer.wake()
@@ -107,7 +106,7 @@ impl RateBased {
         self.pacer.burst(self.sampler.min_rtt())
     }
 
-    /// How long the pacer lets nothing leave.
+    /// The time for which the pacer releases no segment.
     pub fn ahead(&self, now: Time) -> Span {
         self.pacer.ahead(now)
     }
@@ -119,7 +118,8 @@ impl TcpSock {
         let Some(mut rate_based) = self.rate_based.take() else { return };
         let rtt = rtt.map(|rtt| (rtt.0 / 1000).max(1));
         rate_based.sampler = RateSampler::new(us(now), rtt);
-        // Linux's application writes now at the earliest: its first flight is all that there is (`tcp_rate_check_app_limited`).
+        // In Linux the application writes after the handshake, so its first flight is application-limited
+        // (`tcp_rate_check_app_limited`).
         rate_based.sampler.limit(0);
         let mut flow = self.flow(&rate_based, now);
         self.control.init(&mut flow, rtt);
@@ -163,7 +163,7 @@ impl TcpSock {
     /// Shows the flow to the congestion control and applies what it sets.
     #[inline(always)]
     fn with_flow(&mut self, now: Time, act: impl FnOnce(&mut Control, &mut Flow, &[Loss])) {
-        // Taken out, so that the sender can be read meanwhile.
+        // Taken out, so that the sender can be read at the same time.
         let Some(mut rate_based) = self.rate_based.take() else { return };
         let mut flow = self.flow(&rate_based, now);
         act(&mut self.control, &mut flow, &rate_based.losses);
@@ -180,19 +180,19 @@ impl TcpSock {
         self.with_flow(now, |control, flow, _| control.flow_event(flow, event));
     }
 
-    /// The window and the pace after an ACK.
+    /// The window and the pacing rate after an ACK.
     #[inline(never)]
     pub(super) fn cong_control_rate_based(&mut self, now: Time, ack: &Ack, report: &Report) {
         let &Report { delivered, marked, newly, newly_lost, prior_in_flight, lone_short } = report;
         let stamp = self.rtt_by_stamp(now, ack, newly).map(|rtt| rtt.0 / 1000);
         let Some(rate_based) = &mut self.rate_based else { return };
         let sample = rate_based.sampler.end(us(now), delivered, marked, stamp);
-        // Linux `FLAG_ACK_MAYBE_DELAYED`: and nothing else was delivered since it was sent.
+        // Linux `FLAG_ACK_MAYBE_DELAYED`, if no other segment was delivered since this one was sent.
         let ack_delayed = lone_short && sample.delivered == Some(1) && marked == 0;
         self.follow_sample(now, &RateSample { losses: newly_lost, prior_in_flight, ack_delayed, ..sample });
     }
 
-    /// The window and the pace after an ACK that only reports by a block that these segments were delivered; none was retransmitted.
+    /// The window and the pacing rate after an ACK that only SACKs these segments, none of which was retransmitted.
     #[inline(always)]
     pub(super) fn cong_control_of_run(&mut self, now: Time, run: Range<u32>, losses: u32, prior_in_flight: u32) {
         let Some(rate_based) = &mut self.rate_based else { return };
@@ -206,7 +206,7 @@ impl TcpSock {
         self.forget_losses();
     }
 
-    /// A retransmission timeout took all in flight for lost; the window was `prior_cwnd`.
+    /// A retransmission timeout has marked all segments in flight lost; the window was `prior_cwnd`.
     pub(super) fn loss_event(&mut self, now: Time, prior_cwnd: u32) {
         self.with_flow(now, |control, flow, losses| control.flow_event(flow, FlowEvent::Loss { prior_cwnd, losses }));
         self.forget_losses();
@@ -225,7 +225,7 @@ impl TcpSock {
         }
     }
 
-    /// Linux `tcp_rate_check_app_limited`: the application writes, and there was room for more than it had written.
+    /// Linux `tcp_rate_check_app_limited`: the application writes after it had left room in the window unused.
     pub(super) fn check_app_limited(&mut self) {
         let in_flight = self.inflight();
         let idle = self.snd_nxt >= self.stream.end && in_flight < self.control.window();
@@ -238,8 +238,8 @@ impl TcpSock {
         }
     }
 
-    /// Sends new full segments at their pace, if nothing else is to be sent or announced with them (see `Sender::take_full`). Returns
-    /// the segments of a burst; `None` if segments must be polled one by one.
+    /// Sends new full segments as pacing allows, if there is nothing to retransmit or announce (see `Sender::take_full`). Returns the
+    /// segments of a burst; `None` if segments must be polled one by one.
     #[inline(never)]
     pub(super) fn take_paced(&mut self, now: Time) -> Option<u32> {
         let news = self.due != Due::Nothing || self.ecn.queue_cwr || self.stream.has_shorts();
@@ -249,7 +249,7 @@ impl TcpSock {
         if matches!(self.rexmit, Rexmit::First | Rexmit::New) {
             return None;
         }
-        // Most ACKs find the window full, or the last burst on its way.
+        // At most ACKs the window is full, or the last burst is still being transmitted.
         let repairing = matches!(self.state, State::Recovery | State::Loss);
         let may = if repairing { self.has_pending() } else { self.snd_nxt < self.stream.end.min(self.wnd_end) };
         let pacer = &mut self.rate_based.as_mut()?.pacer;
@@ -291,7 +291,7 @@ impl TcpSock {
             if !rate_based.pacer.admits(now, most, window, rate_based.sampler.min_rtt()) {
                 break;
             }
-            // Behind a new segment the path is not empty. Asked again, the pacer says the same.
+            // After a new segment the path is not idle any more. The pacer's answer does not change by asking again.
             if self.snd_nxt == start && in_flight == 0 {
                 return None;
             }
@@ -360,32 +360,33 @@ impl TcpSock {
         }
     }
 
-    /// The time of the next paced departure, with which a retransmission that does not wait for it is stamped (Linux `tcp_wstamp_ns`).
+    /// The time of the next paced departure, which is also the timestamp of a retransmission that does not wait for it (Linux
+    /// `tcp_wstamp_ns`).
     pub(super) fn turn(&self, now: Time) -> Time {
         self.rate_based.as_ref().map_or(now, |rate_based| now + rate_based.ahead(now))
     }
 
-    /// How long nothing may leave (Linux `tcp_pacing_delay`).
+    /// The time for which pacing releases no segment (Linux `tcp_pacing_delay`).
     pub(super) fn pacing_delay(&self, now: Time) -> Span {
         let delay = || Some(self.timer.wheel()?.whole(self.rate_based.as_ref()?.ahead(now)));
         delay().unwrap_or_default()
     }
 
-    /// Nothing is left to send.
+    /// There is no more data to send.
     pub(super) fn rest(&mut self) {
         if let Some(rate_based) = &mut self.rate_based {
             rate_based.pacer.rest();
         }
     }
 
-    /// Whether the last burst is still on its way; then the pacer wants to be woken.
+    /// Whether the last burst is still being transmitted; then the pacer asks to be woken.
     pub(super) fn pace_holds(&mut self, now: Time) -> bool {
         self.rate_based.as_mut().is_some_and(|rate_based| rate_based.pacer.holds(now))
     }
 }
 
 impl Sender {
-    /// The next segment at its pace.
+    /// The next segment, if pacing allows it.
     pub(super) fn poll_paced(&mut self, now: Time) -> Option<Transmit> {
         let (in_flight, window) = (self.tcp.inflight(), self.tcp.control.window());
         let fresh = self.tcp.stream.end.min(self.tcp.wnd_end).saturating_sub(self.tcp.snd_nxt);
@@ -407,7 +408,7 @@ impl Sender {
         }
         let repair = if repairing { self.tcp.next_retransmit() } else { None };
         let rate_based = self.tcp.rate_based.as_mut()?;
-        // Linux `tcp_cwnd_test`: half a window is the most of what is new.
+        // Linux `tcp_cwnd_test`: new segments are half a window at most.
         let window = if repair.is_some() { u32::MAX } else { window };
         if !rate_based.pacer.admits(now, room, window, rate_based.sampler.min_rtt()) {
             return None;
@@ -418,7 +419,7 @@ impl Sender {
         match &mut segment {
             Some(segment) => {
                 self.tcp.on_paced_send(now, segment);
-                // Linux `tcp_xmit_retransmit_queue`: a burst is an skb, and so one that left in one before.
+                // Linux `tcp_xmit_retransmit_queue`: a burst is an skb, so segments of one skb are retransmitted in one burst.
                 if self.tcp.timer.is_linux() && segment.retransmit {
                     let next = self.tcp.next_retransmit().filter(|&seq| seq == segment.seq + 1);
                     if next.is_none_or(|seq| Some(self.tcp.sent.at(seq)) != left_at) {

@@ -9,7 +9,7 @@ use crate::units::Time;
 /// The state of one connection's loss recovery.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum LossRecovery {
-    /// As today's Linux: RACK-TLP, F-RTO, undo.
+    /// As in current Linux: RACK-TLP, F-RTO, undo.
     Linux(LinuxRecovery),
     /// By three SACKed segments above a hole (RFC 6675).
     Rfc6675(Rfc6675),
@@ -44,7 +44,7 @@ impl LossRecovery {
         }
     }
 
-    /// The next segment, new or retransmitted, whatever the pace; the window has room.
+    /// The next segment, new or retransmitted, regardless of pacing. The window has room.
     pub fn next_segment(&mut self, tcp: &mut TcpSock, now: Time) -> Option<Transmit> {
         match self {
             LossRecovery::Linux(linux) => linux.next_segment(tcp, now),
@@ -60,14 +60,14 @@ impl LossRecovery {
         }
     }
 
-    /// Before anything is sent: what F-RTO makes of an application without new data.
+    /// Called before segments are sent: without new data, F-RTO retransmits lost segments instead.
     pub fn settle_new(&mut self, tcp: &mut TcpSock) {
         if let LossRecovery::Linux(linux) = self {
             linux.settle_new(tcp);
         }
     }
 
-    /// Pace or host let the sender go on.
+    /// Pacing or the host's bounds let the sender continue.
     pub fn tsq_write(&mut self, tcp: &mut TcpSock) {
         if let LossRecovery::Linux(linux) = self {
             linux.tsq_write(tcp);

@@ -1,7 +1,7 @@
 //! The loss recovery of RFC 6675: a segment is lost when three above it are SACKed. Linux used it before RACK.
 //!
-//! Deviations: a lost retransmission is detected when newer data is SACKed, as Linux did then; with Linux's RTO, a timeout that
-//! timestamps show to be spurious is undone.
+//! Deviations: a lost retransmission is detected when newer data is SACKed, as in Linux before RACK; with Linux's RTO, a timeout
+//! that timestamps show to be spurious is undone.
 
 use super::rate_based::{self, Report};
 use super::tcp_sock::TcpSock;
@@ -17,7 +17,7 @@ use alloc::boxed::Box;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct BeforeTimeout {
     control: Control,
-    /// When the first retransmission was due, in µs modulo 2^32.
+    /// When the timeout happened, in µs modulo 2^32.
     stamp: u32,
 }
 
@@ -83,7 +83,7 @@ impl Rfc6675 {
         Acked { payload, rtt }
     }
 
-    /// RFC 7323 §4.1: only an ACK that advances is timed. Without timestamps none of a retransmission is (Karn).
+    /// RFC 7323 §4.1: only an ACK that advances gives an RTT sample; without timestamps, not one of a retransmission (Karn's algorithm).
     fn sample_slow(tcp: &mut TcpSock, now: Time, ack: &Ack, newly: u32, gone: Advanced) -> Option<Span> {
         if newly == 0 || (!tcp.timestamps && (gone.retransmitted || gone.were_sacked > 0)) {
             return None;
@@ -111,7 +111,7 @@ impl Rfc6675 {
             self.rescue_rxt = Some(tcp.snd_una);
             tcp.board.begin_recovery(tcp.snd_una);
         } else if tcp.state == State::Open && echo && tcp.snd_una > self.cwr_end {
-            // RFC 3168 §6.1.2: once a window, and not for what was sent before CWR could arrive.
+            // RFC 3168 §6.1.2: once a window, and not for segments that were sent before CWR could arrive.
             self.begin_reduction(tcp, now, newly, true);
             tcp.state = State::Cwr;
             tcp.high_seq = tcp.snd_nxt;
@@ -152,7 +152,7 @@ impl Rfc6675 {
             tcp.timer.deadline = Time::NEVER;
             return;
         }
-        // The threshold falls once for what was outstanding, not with every timeout of the same data (RFC 5681 §3.1).
+        // The threshold falls once for the same outstanding data, not with each of its timeouts (RFC 5681 §3.1).
         let progressed = tcp.state == State::Loss && tcp.rto.backoff() == 0;
         if tcp.state == State::Open || tcp.snd_una >= tcp.high_seq || progressed {
             self.before_timeout =
@@ -202,8 +202,8 @@ impl Rfc6675 {
         None
     }
 
-    /// The first ACK after a timeout tells by its timestamp whether the original or the retransmission arrived. If it
-    /// was the original, nothing had been lost (Linux `tcp_try_undo_loss`; RFC 4015 with RFC 3522's test).
+    /// The timestamp of the first ACK after a timeout shows whether the original or the retransmission arrived. If it was the
+    /// original, nothing had been lost (Linux `tcp_try_undo_loss`; RFC 4015 with RFC 3522's test).
     fn try_undo_timeout(&mut self, tcp: &mut TcpSock, now: Time, ack: &Ack) {
         let Some(before) = self.before_timeout.take() else { return };
         if (ack.ts_first.wrapping_sub(before.stamp) as i32) < 0 {

@@ -1,4 +1,4 @@
-//! The state of a sender that both loss recoveries share, and what they do alike: Linux's `tcp_sock`.
+//! The state of a sender that both loss recoveries share, and their common operations: Linux's `tcp_sock`.
 
 use super::bounded::Bounds;
 use super::ecn::Ecn;
@@ -18,7 +18,7 @@ use crate::tcp::{Ack, Cc, Config, Transmit};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 
-/// A segment that is due whatever the window says.
+/// A segment that is due regardless of the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Due {
     Nothing,
@@ -31,18 +31,18 @@ pub(super) enum Due {
 /// The retransmissions that the last ACK or timer allows (Linux's `REXMIT_NONE`, `REXMIT_LOST`, `REXMIT_NEW`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rexmit {
-    /// Nothing.
+    /// No segment.
     None,
     /// The first segment: the retransmission timer expired.
     First,
     /// Lost segments.
     Lost,
-    /// Nothing if there is new data, else lost segments (RFC 5682 §3.1 step 2 b).
+    /// No segment if there is new data, else lost segments (RFC 5682 §3.1 step 2 b).
     New,
 }
 
-/// A connection's sending half but for its loss recovery. First stands what every ACK needs, up to `high_seq`, then what only
-/// repairs need: each part is prefetched by itself.
+/// A connection's sending half without its loss recovery. The fields before `high_seq` are those that every ACK needs, the others
+/// only recoveries need: each part is prefetched separately.
 #[derive(Clone, Debug, PartialEq)]
 #[repr(C)]
 pub(super) struct TcpSock {
@@ -72,7 +72,7 @@ pub(super) struct TcpSock {
     pub sent: TxTimes,
     /// Rate samples and pacing, for a rate-based congestion control: then every ACK takes the slow path.
     pub rate_based: Option<Box<RateBased>>,
-    /// The host's bounds on what waits in it, if it has any: then every ACK takes the slow path too.
+    /// The host's bounds on the sender, if it has any: then every ACK takes the slow path too.
     pub bounds: Option<Box<Bounds>>,
     /// The smallest RTT so far, in µs.
     pub min_rtt_us: u32,
@@ -93,8 +93,7 @@ pub(super) struct TcpSock {
 
 impl TcpSock {
     pub fn new(config: &Config) -> TcpSock {
-        // A window that never moves is for experiments on queues: it opens packet by packet. A sender that paces has bursts of
-        // its own.
+        // A fixed window is for experiments on queues: it opens packet by packet. The bursts of a paced sender are the pacer's.
         let most = if matches!(config.cc, Cc::Fixed(_)) || config.cc.is_rate_based() { 1 } else { config.gso_max_segs };
         TcpSock {
             snd_una: 0,
@@ -192,7 +191,7 @@ impl TcpSock {
         Span::from_micros(u64::from(self.min_rtt_us))
     }
 
-    /// Whether there is anything to send that pacing or the host could hold back. Only then does the sender ask to be woken.
+    /// Whether there is a segment that pacing or the host could hold back. Only then does the sender ask to be woken.
     pub(super) fn has_pending(&self) -> bool {
         !self.timer.is_linux() || self.snd_nxt < self.stream.end || matches!(self.rexmit, Rexmit::First | Rexmit::Lost)
     }
@@ -236,7 +235,7 @@ impl TcpSock {
         burst
     }
 
-    /// Whether the next new segment may leave, where the window has room for `limit`.
+    /// Whether the next new segment may be sent; the window has room for `limit`.
     #[inline(never)]
     pub(super) fn bursts_allow(&mut self, now: Time, limit: u32) -> bool {
         let window = self.window(now);
@@ -310,7 +309,7 @@ impl TcpSock {
         self.snd_nxt < self.stream.end && self.snd_nxt < self.wnd_end
     }
 
-    /// Sends new data, of which there is some and for which the window has room; `None` if it waits for a longer burst.
+    /// Sends new data; there must be data, and room in the window. Returns `None` if it waits for a longer burst.
     pub(super) fn send_new_data(&mut self, now: Time) -> Option<Transmit> {
         if self.bursts.is_on() && matches!(self.state, State::Open | State::Cwr) {
             let room = self.control.window() - self.inflight();
@@ -344,7 +343,7 @@ impl TcpSock {
         Transmit { seq, payload, retransmit: true, syn: false, ect: self.ecn.covers_all(), cwr: false, push }
     }
 
-    /// The time that this segment, the last that was taken, is stamped with.
+    /// The time in the timestamp of this segment, the last that was taken.
     pub(super) fn stamped_at(&self, now: Time, segment: &Transmit) -> Time {
         if self.timer.is_linux() && segment.retransmit && !segment.syn { self.sent.at(segment.seq) } else { now }
     }

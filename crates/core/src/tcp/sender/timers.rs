@@ -1,4 +1,4 @@
-//! The one timer of a sender: the retransmission timeout, or before it a loss probe, or the end of RACK's tolerance.
+//! The single timer of a sender: the retransmission timeout, or before it a loss probe, or the end of RACK's reordering window.
 //!
 //! Facts: `tcp_rearm_rto`, `tcp_schedule_loss_probe`, `tcp_send_loss_probe`, `tcp_rack_reo_timeout` of Linux 7.3.
 
@@ -9,18 +9,18 @@ use crate::tcp::{Config, Recovery};
 use crate::units::{Span, Time};
 use crate::wheel::Wheel;
 
-/// The reason for which the timer runs.
+/// The purpose for which the timer runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Timer {
     /// The retransmission timeout (RFC 6298).
     Rto,
     /// The loss probe (RFC 8985 §7.2).
     Probe,
-    /// RFC 8985 §6.2 step 5: a segment that has not come by the end of the window of tolerance is lost.
+    /// RFC 8985 §6.2 step 5: a segment that has not arrived by the end of the reordering window is lost.
     Reorder,
 }
 
-/// The timer. Without RACK it is RFC 6298's alone, and exact; as in today's Linux it may be any [`Timer`], and expires by ticks.
+/// The timer. Without RACK it is RFC 6298's only, and exact. With RACK it may be any [`Timer`], and expires at ticks, as in Linux.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct XmitTimer {
     /// When it expires; [`Time::NEVER`] if it does not run.
@@ -61,7 +61,7 @@ impl XmitTimer {
         (self.deadline, self.armed) = (at, now);
     }
 
-    /// Whether the timer that is due has its tick yet to come; then `deadline` is that.
+    /// Whether the timer is due but its tick has not come yet; then `deadline` becomes that tick.
     pub fn is_between_ticks(&mut self, now: Time) -> bool {
         let Some(wheel) = self.wheel.filter(|_| self.armed != Time::NEVER) else { return false };
         self.deadline = wheel.expiry(self.armed, self.deadline);
@@ -71,13 +71,13 @@ impl XmitTimer {
 }
 
 impl TcpSock {
-    /// PTO from now, as an ACK sets it: the RTO is an RTO from now as well.
+    /// The probe's time as an ACK sets it: PTO from now, but at most an RTO from now.
     #[inline(always)]
     pub(super) fn probe_after_ack(&self, now: Time) -> Time {
         now + Span(self.pto().0.min(self.rto.timeout().0))
     }
 
-    /// PTO from now, as a transmission sets it: the RTO counts from that of the first segment outstanding.
+    /// The probe's time as a transmission sets it: PTO from now, but at most an RTO after the first outstanding segment was sent.
     #[inline(always)]
     pub(super) fn probe_after_send(&self, now: Time) -> Time {
         let (pto, rto) = (now + self.pto(), self.sent.at(self.snd_una) + self.rto.timeout());
@@ -89,12 +89,12 @@ impl TcpSock {
         tlp::pto(self.rto.srtt(), self.snd_nxt - self.snd_una, self.rto.min())
     }
 
-    /// Whether the end of the flight is probed (Linux: in Open and CWR).
+    /// Whether the end of a flight is probed (Linux: in states Open and CWR).
     fn is_probed(&self) -> bool {
         self.state == State::Cwr || self.is_ca_open()
     }
 
-    /// An ACK asks for the timer anew (Linux `tcp_set_xmit_timer`).
+    /// An ACK restarts the timer (Linux `tcp_set_xmit_timer`).
     #[inline]
     pub(super) fn set_xmit_timer(&mut self, now: Time) {
         if self.snd_una < self.snd_nxt && self.is_probed() {
@@ -104,21 +104,21 @@ impl TcpSock {
         }
     }
 
-    /// Linux `tcp_rearm_rto`: an RTO from now; after another timer had its turn, from the first segment's transmission.
+    /// Linux `tcp_rearm_rto`: an RTO from now; if another timer was running, from the transmission of the first segment.
     #[inline]
     pub(super) fn rearm_rto(&mut self, now: Time) {
         let from = if self.timer.kind == Timer::Rto { now } else { self.sent.at(self.snd_una) };
         self.start_rto(now, from);
     }
 
-    /// The RTO runs from `from` on, as much longer as nothing may leave; not before now, though.
+    /// Starts the RTO at `from`. It is prolonged by the time for which pacing releases no segment, and expires after now.
     #[inline]
     pub(super) fn start_rto(&mut self, now: Time, from: Time) {
         let at = (from + self.rto.timeout()).max(now + Span::from_micros(1)) + self.pacing_delay(now);
         self.timer.arm(Timer::Rto, now, if self.snd_una == self.snd_nxt { Time::NEVER } else { at });
     }
 
-    /// The RTO doubles: in Linux one of whole ticks.
+    /// Doubles the RTO; in Linux it is rounded up to whole ticks first.
     pub(super) fn back_off(&mut self) {
         if let Some(wheel) = self.timer.wheel() {
             self.rto.round_up(wheel);
@@ -148,7 +148,7 @@ impl TcpSock {
         }
     }
 
-    /// New segments have left on the clean path: in Linux the timer of the loss probe starts.
+    /// New segments were sent on the clean path: in Linux the timer of the loss probe starts.
     #[inline(always)]
     pub(super) fn arm_clean_send(&mut self, now: Time) {
         if self.timer.is_linux() {
@@ -156,7 +156,7 @@ impl TcpSock {
         }
     }
 
-    /// New segments have left, off the clean path; `first`: nothing else was outstanding.
+    /// New segments were sent off the clean path; `first`: no other was outstanding.
     pub(super) fn arm_after_send(&mut self, now: Time, first: bool) {
         if self.is_probed() {
             self.timer.arm(Timer::Probe, now, self.probe_after_send(now) + self.pacing_delay(now));
@@ -177,7 +177,7 @@ mod tests {
     use crate::tcp::{Ack, Block, Cc, Config};
     use alloc::vec::Vec;
 
-    /// Sends its first flight, if it paces: then a segment takes 10.5 ms, and a tick 4.
+    /// A sender that has sent its first flight. If it paces, a segment takes 10.5 ms; a tick is 4 ms.
     fn started(cc: Cc) -> Sender {
         started_with(cc, Span::from_millis(300))
     }
@@ -194,9 +194,9 @@ mod tests {
         Time::ZERO + Span::from_millis(ms)
     }
 
-    /// Linux `tcp_reset_xmit_timer`, `tcp_pacing_delay`: a timer is set later by the whole ticks in which nothing may leave.
+    /// Linux `tcp_reset_xmit_timer`, `tcp_pacing_delay`: a timer is set later by the whole ticks in which pacing releases no segment.
     #[test]
-    fn the_timer_of_who_paces_is_set_later_by_the_ticks_in_which_nothing_may_leave() {
+    fn the_timer_of_a_paced_sender_is_set_later_by_the_ticks_of_its_pacing_delay() {
         for (cc, delay) in [(Cc::Bbr, 8), (Cc::Cubic, 0)] {
             let (now, mut sender) = (Time::ZERO, started(cc));
             let delay = Span::from_millis(delay);
@@ -211,10 +211,10 @@ mod tests {
         }
     }
 
-    /// Linux `tcp_retransmit_timer`, `__tcp_transmit_skb`: the repetition of a timeout does not wait, but is stamped with its turn, and
-    /// what follows waits for it too.
+    /// Linux `tcp_retransmit_timer`, `__tcp_transmit_skb`: the retransmission of a timeout is sent at once, but its timestamp is that of
+    /// its paced departure, and the next segments are paced after it.
     #[test]
-    fn what_a_timeout_repeats_waits_for_no_pace() {
+    fn the_retransmission_of_a_timeout_does_not_wait_for_pacing() {
         for (cc, late) in [(Cc::Bbr, true), (Cc::Cubic, false)] {
             let mut sender = started(cc);
             let turn = sender.tcp.turn(ms(5));
@@ -224,15 +224,15 @@ mod tests {
             assert_eq!((again.seq, again.retransmit), (0, true));
             assert_eq!((sender.stamped_at(ms(5), &again), sender.tcp.sent.at(0)), (turn, turn));
             assert_eq!(sender.tcp.turn(ms(5)) > turn, late);
-            // The first repetition in undo is that: what was stamped before is older.
+            // Undo records it as the first retransmission: earlier timestamps are of originals.
             let echoes = [micros(turn) - 1, micros(turn)];
             assert_eq!(echoes.map(|echo| sender.linux().packet_delayed(echo)), [true, false]);
         }
     }
 
-    /// Linux `tcp_send_loss_probe`, `__tcp_transmit_skb`: so is that of a probe.
+    /// Linux `tcp_send_loss_probe`, `__tcp_transmit_skb`: so is the timestamp of a probe that retransmits.
     #[test]
-    fn what_a_probe_repeats_is_stamped_with_its_turn() {
+    fn the_timestamp_of_a_probe_is_that_of_its_paced_departure() {
         for (cc, late) in [(Cc::Bbr, true), (Cc::Cubic, false)] {
             let mut sender = started(cc);
             sender.stop();
@@ -249,10 +249,10 @@ mod tests {
         }
     }
 
-    /// Linux `tcp_xmit_retransmit_queue`: the RTO starts again with the first hole's repetition, also where a probe was due, and behind
-    /// all that is repeated with it: two late segments of BBR's take more than a tick, one does not.
+    /// Linux `tcp_xmit_retransmit_queue`: the RTO restarts with the first hole's retransmission, even if a probe was due, and after all
+    /// segments retransmitted with it: two late segments of BBR take more than a tick, one does not.
     #[test]
-    fn the_timeout_starts_again_behind_what_is_repeated_with_the_first_hole() {
+    fn the_timeout_restarts_after_all_retransmissions_sent_with_the_first_hole() {
         for (cc, delay) in [(Cc::Bbr, 4), (Cc::Reno, 0)] {
             let mut sender = started_with(cc, Span::from_millis(200));
             sender.stop();
@@ -273,7 +273,7 @@ mod tests {
 
     /// A retransmission does not restart RACK's reordering timer, which waits for segments that may still arrive.
     #[test]
-    fn the_end_of_rack_s_tolerance_is_not_put_off_by_a_repetition() {
+    fn a_retransmission_does_not_postpone_the_end_of_racks_reordering_window() {
         let mut sender = started(Cc::Reno);
         sender.tcp.arm_reo_timer(ms(300), Span::from_millis(20));
         let due = sender.tcp.timer.deadline;
@@ -281,9 +281,10 @@ mod tests {
         assert_eq!((sender.tcp.timer.kind, sender.tcp.timer.deadline), (Timer::Reorder, due));
     }
 
-    /// Linux `tcp_send_loss_probe`: new data waits for its turn as a probe too, and then there is none, but the timeout.
+    /// Linux `tcp_send_loss_probe`: a probe of new data may not be sent before its paced departure; then there is no probe, and the RTO
+    /// runs.
     #[test]
-    fn a_probe_of_new_data_may_not_leave_before_its_turn() {
+    fn a_probe_of_new_data_is_not_sent_before_its_paced_departure() {
         for (at, sent) in [(5, None), (11, Some(10))] {
             let mut sender = started(Cc::Bbr);
             sender.tcp.due = Due::Probe;

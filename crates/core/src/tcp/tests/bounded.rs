@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// The most that was out above a segment that gets through after two seconds only, in segments, the largest window before that, and how
-/// many are acknowledged after five. RTT 50 ms, 1000 segments/s: 50 are the bandwidth-delay product.
+/// One segment gets through after two seconds only. Returns the most segments sent above it, the largest window before that, and the
+/// segments acknowledged after five seconds. RTT 50 ms, 1000 segments/s: the bandwidth-delay product is 50.
 fn above_a_hole(cc: Cc, wmem: Option<u32>, gso_max_segs: u32) -> (u32, u32, u32) {
     let config = Config { cc, wmem, gso_max_segs, ..Config::default() };
     let mut path = Path::established(config, Span::from_millis(50));
@@ -22,8 +22,8 @@ fn above_a_hole(cc: Cc, wmem: Option<u32>, gso_max_segs: u32) -> (u32, u32, u32)
     (most, cwnd, path.sender.acked())
 }
 
-/// Linux `tcp_sndbuf_expand`: two windows (BBR: three) of 2304 bytes a segment, of which 1448 are payload, and an skb more. Without a bound of
-/// the buffer it would send on as long as the hole stays open, here for nearly two seconds.
+/// Linux `tcp_sndbuf_expand`: two windows (BBR: three) of 2304 bytes a segment, of which 1448 are payload, and one more skb. Without this
+/// bound the sender would continue as long as the hole stays open, here for nearly two seconds.
 #[test]
 fn a_sender_with_a_hole_that_stays_open_stops_some_windows_above_it() {
     for (cc, windows) in [(Cc::Reno, 2.0), (Cc::Cubic, 2.0), (Cc::Bbr, 3.0)] {
@@ -56,7 +56,7 @@ fn a_small_send_buffer_is_the_window() {
     }
 }
 
-/// Linux `tcp_rate_check_app_limited`, asked when it writes again.
+/// Linux `tcp_rate_check_app_limited`, when the application writes again.
 #[test]
 fn who_waited_for_room_was_limited_by_its_application() {
     let config = Config { cc: Cc::Bbr, wmem: Some(100_000), gso_max_segs: 44, ..Config::default() };
@@ -67,7 +67,7 @@ fn who_waited_for_room_was_limited_by_its_application() {
     assert!(path.sender.flow_now(at_ms(2000)).is_some_and(|flow| flow.app_limited));
 }
 
-/// Linux `tcp_send_fin` asks for no room; and what waits for room when the application ends is sent.
+/// Linux `tcp_send_fin` needs no room; data that waits for room when the application closes is sent.
 #[test]
 fn a_fin_follows_what_waited_for_room() {
     let config = Config { wmem: Some(20_000), gso_max_segs: 44, ..Config::default() };

@@ -186,7 +186,7 @@ fn a_receive_window_limits_and_then_the_congestion_window_stays() {
             assert!(path.sender.inflight() <= rwnd);
         }
         assert!(path.sender.inflight() >= rwnd * 2 / 3, "{}", path.sender.inflight());
-        // Up to twice of what was outstanding, and an ACK is of two segments.
+        // Up to twice the segments outstanding, and an ACK covers two segments.
         assert!(path.sender.cwnd() < 2 * rwnd + 2, "{} of {rwnd}", path.sender.cwnd());
     }
 }

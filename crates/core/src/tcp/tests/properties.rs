@@ -1,4 +1,4 @@
-//! Whatever the path does, everything arrives once and in order, and the books balance.
+//! Properties on random paths: all data arrives once and in order, and the counters balance.
 
 use super::*;
 use crate::rng::Rng;
@@ -109,7 +109,7 @@ impl Model {
         }
     }
 
-    /// Every block is a maximal run of what was received beyond the next segment expected; no block twice.
+    /// Every block is a maximal run of received segments above the next one expected; no block is reported twice.
     fn check(&self, receiver: &mut Receiver, newest: u32) -> Result<(), TestCaseError> {
         prop_assert_eq!(receiver.next_expected(), self.next);
         let (blocks, count) = receiver.take_blocks();

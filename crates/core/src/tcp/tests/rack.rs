@@ -1,4 +1,4 @@
-//! RACK-TLP, F-RTO and DSACK: what RFC 8985, RFC 5682 and Linux say.
+//! RACK-TLP, F-RTO and DSACK, according to RFC 8985, RFC 5682 and Linux.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn again(path: &Path) -> Vec<(u64, u32)> {
     path.sent.iter().filter(|(_, tx)| tx.retransmit).map(|(at, tx)| (at.0 / 1_000_000, tx.seq)).collect()
 }
 
-/// Loses the copies of these segments that leave at these times, in ms.
+/// Loses the copies of these segments that are sent at these times, in ms.
 fn lose(path: &mut Path, copies: &'static [(u64, u32)]) {
     path.data = Box::new(move |at, tx| {
         let lost = copies.contains(&(at.0 / 1_000_000, tx.seq));
@@ -28,7 +28,7 @@ fn lose(path: &mut Path, copies: &'static [(u64, u32)]) {
     });
 }
 
-/// RFC 8985 §3.4, figure 1: P1 to P3 are lost. (PRR lets a segment go for each that arrives, where the figure lets two.)
+/// RFC 8985 §3.4, figure 1: P1 to P3 are lost. (PRR allows one segment for each that arrives, the figure two.)
 #[test]
 fn figure_1_of_rfc_8985_a_lost_tail_needs_no_timeout() {
     let mut path = path(config());
@@ -41,7 +41,7 @@ fn figure_1_of_rfc_8985_a_lost_tail_needs_no_timeout() {
     assert_eq!((path.sender.timeouts(), path.sender.ssthresh()), (0, 10));
 }
 
-/// RFC 8985 §3.4, events 6 and 7: what left after it has arrived.
+/// RFC 8985 §3.4, events 6 and 7: a segment that was sent later has arrived.
 #[test]
 fn a_lost_retransmission_is_found_without_a_timeout() {
     let mut path = path(config());
@@ -208,7 +208,7 @@ fn the_window_of_tolerance_is_a_quarter_of_the_smallest_rtt_times_the_rounds_wit
     assert_eq!(rack.reo_wnd(true, 9, ms(100), ms(200)), ms(25), "sixteen recoveries later as at first");
 }
 
-/// RFC 5682: everything comes 700 ms late at once; without timestamps only what arrives tells.
+/// RFC 5682: all segments arrive 700 ms late; without timestamps, only their arrival shows that the timeout was spurious.
 #[test]
 fn f_rto_finds_a_spurious_timeout_without_timestamps_and_repeats_one_segment() {
     for timestamps in [false, true] {
@@ -243,7 +243,7 @@ fn after_a_real_timeout_new_data_is_sent_first_and_then_all_that_is_lost() {
     assert_eq!(again(&path).len(), 11, "each once");
 }
 
-/// RFC 3168 §6.1.1.1: a SYN with ECN may be what some box on the way drops.
+/// RFC 3168 §6.1.1.1: a middlebox may drop SYNs with ECN.
 #[test]
 fn who_has_to_repeat_a_syn_asks_for_no_ecn() {
     for (lost_for, late, expected) in [(0, 0, true), (500, 0, false), (0, 970, true)] {
@@ -261,7 +261,7 @@ fn who_has_to_repeat_a_syn_asks_for_no_ecn() {
     }
 }
 
-/// Linux: a FIN is in the retransmission queue as data are, and found and repaired as they are; but not ECN-capable.
+/// Linux: a FIN is in the retransmission queue, detected as lost and retransmitted like data; but it is not ECN-capable.
 #[test]
 fn a_fin_that_is_lost_is_sent_again() {
     let mut path = Path::new(Config { ecn: true, ..config() }, RTT);
@@ -281,7 +281,7 @@ fn a_fin_that_is_lost_is_sent_again() {
     assert_eq!((path.sender.acked(), path.sender.retransmits()), (5, 1));
 }
 
-/// Linux `tcp_try_undo_spurious_syn`: that the first SYN came is known by timestamps; which SYN asked for ECN, by the answer.
+/// Linux `tcp_try_undo_spurious_syn`: timestamps show that the first SYN arrived; the answer shows which SYN asked for ECN.
 #[test]
 fn the_window_outlives_repeated_syns_if_the_first_of_them_came() {
     for (timestamps, echo, cwnd, ecn) in
@@ -314,7 +314,7 @@ fn the_first_four_waits_for_an_answer_to_a_syn_are_a_second_each() {
     assert_eq!(syns, [0, 1, 2, 3, 4, 5, 7, 11]);
 }
 
-/// Its RTT is by the timestamp, in whole milliseconds; the timer has ticks: a second is 1024 ms.
+/// The RTT is taken from the timestamp, in whole milliseconds; the timer expires at ticks: a second is 1024 ms.
 #[test]
 fn a_syn_that_is_repeated_is_timed_by_its_stamp() {
     for (lost, rtt_us, expected) in [(false, 100_700, &[0][..]), (true, 100_000, &[0, 1024])] {
@@ -348,8 +348,8 @@ fn a_receiver_reports_a_duplicate_once_and_first() {
     assert_eq!(arrive(1), [(3, 4), (5, 6)]);
 }
 
-/// Two timeouts, then the original of a segment that was taken for lost: its repetitions, and those of its neighbours, lose their
-/// marks, and what SACKs them is not the ACK that goes a short way.
+/// Two timeouts, then the original of a segment arrives that was marked lost: its retransmissions, and those of its neighbours,
+/// lose their marks, and the ACK that SACKs them does not take the short cut.
 #[test]
 fn segments_whose_repetition_was_undone_are_not_taken_for_sent_once() {
     for cc in [Cc::Reno, Cc::Bbr] {
@@ -417,13 +417,14 @@ fn a_timer_of_pacing_repeats_what_frto_waits_for() {
     assert!(repeated.len() > 5, "{repeated:?}");
 }
 
-/// Linux `tcp_xmit_retransmit_queue`: each skb waits for its turn, and what left in one is one. After the first ten, two leave at a time.
+/// Linux `tcp_xmit_retransmit_queue`: each skb is paced, and segments that were sent in one skb still are one. After the first ten
+/// segments, an skb has two.
 #[test]
 fn what_is_repeated_leaves_at_its_pace_and_together_only_if_it_had() {
     for (lost, together) in [([10, 11], true), ([11, 12], false), ([10, 12], false)] {
         let mut path = path(Config { iw: 40, cc: Cc::Bbr, gso_max_segs: 64, ..config() });
         path.data = Box::new(move |_, tx| Fate { lost: !tx.retransmit && lost.contains(&tx.seq), ..Fate::default() });
-        // One ACK tells of all.
+        // One ACK reports all of them.
         let mut acks = 0;
         path.acks = Box::new(move || {
             acks += 1;
@@ -437,8 +438,8 @@ fn what_is_repeated_leaves_at_its_pace_and_together_only_if_it_had() {
     }
 }
 
-/// Linux `tcp_write_xmit`, `tcp_xmit_recovery`: pace holds back only what there is. A timer of it may not end F-RTO's wait where the
-/// data end with what F-RTO sent.
+/// Linux `tcp_write_xmit`, `tcp_xmit_recovery`: pacing only delays segments that exist. If F-RTO sent the last data, no pacing timer may
+/// end its wait.
 #[test]
 fn frto_waits_where_pace_has_nothing_to_hold_back() {
     let path = behind_a_growing_queue(Cc::Bbr, 15);
@@ -450,7 +451,7 @@ fn frto_waits_where_pace_has_nothing_to_hold_back() {
     );
 }
 
-/// With a full window off the clean path nothing is asked, whoever paces or not; what asking would have made of it is compared each time.
+/// With a full window off the clean path, the sender answers at once, paced or not. Each time the result of the full path is compared.
 #[test]
 fn a_full_window_is_asked_nothing_more() {
     for cc in [Cc::Reno, Cc::Cubic, Cc::Bbr] {
@@ -463,8 +464,8 @@ fn a_full_window_is_asked_nothing_more() {
     }
 }
 
-/// Linux `tcp_mark_skb_lost`, `tcp_retransmit_skb`: "retrans_out leaked". F-RTO undoes a timeout, because the second segment was late;
-/// what was sent again still counts as on its way when the next timeout sends it once more.
+/// Linux `tcp_mark_skb_lost`, `tcp_retransmit_skb`: "retrans_out leaked". F-RTO undoes a timeout, because the second segment was late; the
+/// retransmission still counts as in flight when the next timeout retransmits the segment again.
 #[test]
 fn after_an_undone_timeout_a_repetition_counts_twice_until_all_is_acknowledged() {
     let mut path = path(config());
@@ -487,7 +488,7 @@ fn after_an_undone_timeout_a_repetition_counts_twice_until_all_is_acknowledged()
     assert_eq!(counts.0, counts.1);
     path.run_until(at_ms(20_000));
     assert!(path.sender.all_acked());
-    // One is lost, one counts as on its way, and no more are to be than are lost: the last waits for a timeout.
+    // One segment is lost and one retransmission counts as in flight, which is the limit: the last one waits for a timeout.
     assert_eq!((again(&path).last(), path.sender.timeouts()), (Some(&(3584, 9)), 3));
     assert_eq!((path.sender.inflight(), path.sender.stale_marks()), (0, 0));
 }

@@ -1,4 +1,4 @@
-//! How losses are repaired, as it was before RACK.
+//! Loss recovery before RACK (RFC 6675).
 
 use super::*;
 
@@ -16,13 +16,13 @@ fn twenty_out(cc: Cc) -> Sender {
     sender
 }
 
-/// An ACK of what was sent at time 0.
+/// An ACK of segments sent at time 0.
 fn ack(cum: u32) -> Ack {
     Ack { cum, window: u32::MAX, ..Ack::default() }
 }
 
-/// Feeds an ACK with one block, of a segment sent 100 ms before, and returns what is sent in response: 'N'ew or
-/// 'R'etransmitted, with its number.
+/// Feeds an ACK with one block, of a segment sent 100 ms before. Returns the segments sent in response: 'N'ew or 'R'etransmitted,
+/// with their numbers.
 fn respond_at(sender: &mut Sender, ms: u64, cum: u32, block: Option<(u32, u32)>) -> Vec<(char, u32)> {
     let ts = (ms as u32 - 100) * 1000;
     let block = block.map(|(start, end)| Block { start, end });

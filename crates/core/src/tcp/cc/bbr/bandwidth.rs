@@ -6,7 +6,7 @@ use crate::tcp::rate::RateSample;
 
 /// `bbr_lt_intvl_min_rtts`: the least round trips of an interval; four times that many are too many.
 const LT_INTVL_MIN_RTTS: u32 = 4;
-/// `bbr_lt_loss_thresh`: the interval is lossy if at least 50/256 of what was delivered was lost.
+/// `bbr_lt_loss_thresh`: the interval is lossy if the losses are at least 50/256 of the delivered segments.
 const LT_LOSS_THRESH: u64 = 50;
 /// `bbr_lt_bw_ratio`: two intervals agree if their rates are within an eighth …
 const LT_BW_RATIO: u64 = UNIT / 8;
@@ -157,7 +157,7 @@ impl Bbr {
         }
         if lt.complete(flow, u64::from(delivered) * BW_UNIT / (ms * 1000)) {
             self.pacing_gain = UNIT;
-            // Not derived: the next ACK derives it anew, also if by then the policer is forgotten.
+            // Not derived here: the next ACK derives it again, even if the policer has been discarded by then.
             self.basis = None;
         }
     }
@@ -191,7 +191,7 @@ impl Bbr {
         *most = extra.max(*most);
     }
 
-    /// `bbr_ack_aggregation_cwnd`: what the window gets for it.
+    /// `bbr_ack_aggregation_cwnd`: the allowance for ACK aggregation in the window.
     pub(super) fn ack_aggregation_cwnd(&self) -> u32 {
         if !self.full_pipe.reached {
             return 0;

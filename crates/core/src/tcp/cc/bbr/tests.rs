@@ -55,7 +55,7 @@ fn startup_doubles_until_three_rounds_bring_less_than_a_quarter_more_and_drain_t
     assert_eq!(bbr(&path).min_rtt, 41_200);
 }
 
-/// Linux `tcp_rate_check_app_limited`, also of what was written before the handshake was over: `bbr_check_full_bw_reached` looks at
+/// Linux `tcp_rate_check_app_limited`, also for data written before the handshake was over: `bbr_check_full_bw_reached` considers
 /// round trips from the second on.
 #[test]
 fn the_first_flight_is_limited_by_the_application() {
@@ -211,7 +211,7 @@ fn bbr_or(path: &Path, what: impl Fn(&Bbr) -> bool) -> bool {
     path.sender.algorithm().is_none() || what(bbr(path))
 }
 
-/// Timeouts in a row look like a policer's; what undoes them takes its gain back too.
+/// Timeouts in a row look like those of a policer; their undo resets its gain too.
 #[test]
 fn the_gain_of_a_policer_that_was_none_goes_with_the_next_ack() {
     let mut path = bulk(AT_10_MBIT, 40, 1);

@@ -31,14 +31,14 @@ impl Bbr {
         self.quantization_budget(flow, self.bdp(bw, gain))
     }
 
-    /// `bbr_packets_in_net_at_edt`: what will be in the network when the next burst leaves.
+    /// `bbr_packets_in_net_at_edt`: the segments in the network when the next burst is sent.
     pub(super) fn packets_in_net_at_edt(&self, flow: &Flow, inflight_now: u32) -> u32 {
         let delivered = (self.bandwidth() * flow.ahead) >> BW_SCALE;
         let with_it = if self.pacing_gain > UNIT { flow.send_quantum } else { 0 };
         u64::from(inflight_now + with_it).saturating_sub(delivered) as u32
     }
 
-    /// Twice the bandwidth-delay product, or by whatever gain, with its room.
+    /// The bandwidth-delay product times the window's gain, with room for bursts and ACK aggregation.
     pub(super) fn target_cwnd(&self, flow: &Flow) -> u32 {
         self.quantization_budget(flow, self.bdp(self.bandwidth(), self.cwnd_gain) + self.ack_aggregation_cwnd())
     }

@@ -21,7 +21,7 @@ fn beta(segments: u32) -> u32 {
     (u64::from(segments) * BETA.0 / BETA.1) as u32
 }
 
-/// Whether half of what was delivered was marked (Linux's BBRv3 `bbr_ecn_thresh`).
+/// Whether half of the delivered segments were marked (Linux's BBRv3 `bbr_ecn_thresh`).
 pub(super) fn is_half_marked(sample: &RateSample) -> bool {
     sample.delivered_ce > 0 && sample.delivered.is_some_and(|delivered| 2 * sample.delivered_ce >= delivered)
 }
@@ -31,7 +31,7 @@ pub(super) fn is_inflight_too_high(sample: &RateSample) -> bool {
     too_many(sample.lost, sample.tx_in_flight) || is_half_marked(sample)
 }
 
-/// `InflightAtLoss`: what was in flight when the losses crossed the threshold.
+/// `InflightAtLoss`: the segments in flight when the losses crossed the threshold.
 fn inflight_at_loss(loss: &Loss) -> u32 {
     let (inflight_prev, lost_prev) = (loss.tx_in_flight.saturating_sub(1), loss.lost.saturating_sub(1));
     let (share, of) = LOSS_THRESH;
