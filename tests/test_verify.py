@@ -34,7 +34,7 @@ FAULTS = {
     17: "no interval is waited for",
     18: "where the count began is forgotten",
     19: "one drop at most for each packet delivered",
-    20: "the bytes of what was dropped still count",
+    20: "the bytes of dropped packets still count",
 }
 LINE = "codel variant rfc8289"
 CHOKE = "choke limit 1000 bandwidth 10mbit"

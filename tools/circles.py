@@ -2,7 +2,7 @@
 
 A file needs another if its code names something that the other defines: by `use`, or by a path that begins with
 `crate::`, `super::`, `self::` or the name of a module. A file does not need what it only re-exports (`pub use`):
-whoever names it there needs the file that defines it. Tests are left out. In the length of a circle, a file and the
+a file that names it there needs the file that defines it. Tests are left out. In the length of a circle, a file and the
 files of its own folder count as one if that folder has no further folders: they share private state, as `link.rs` and
 `link/card.rs` do.
 
@@ -52,7 +52,7 @@ class Module:
     imports: dict[str, Name] = field(default_factory=dict)
     globs: list[Name] = field(default_factory=list)
     passed_on: dict[str, Name | None] = field(default_factory=dict)
-    """None for what comes from another crate."""
+    """None if it comes from another crate."""
 
 
 def circles(files: dict[Name, tuple[Path, str]]) -> list[Circle]:

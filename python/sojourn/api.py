@@ -141,7 +141,7 @@ def open_results(folder: str | os.PathLike[str]) -> Results:
 
 @dataclass(frozen=True)
 class Replayed:
-    """The packets of a trace, as one queue discipline has treated them."""
+    """The result of a replay: the fate of each packet of a trace in one queue discipline."""
 
     packets: pa.Table
     """A row for each packet: `packet` (numbered from 0 in order of arrival), `flow`, `bytes`, `enqueue_ns`, `fate_ns`,
@@ -262,7 +262,7 @@ def executor_of(on: str | int | Executor | None) -> Executor:
 
 
 def _plain(value: Any, address: str) -> Any:
-    """A value as TOML has it. Raises Refusal for a value that it does not have."""
+    """A value as one of TOML's types. Raises Refusal for a value that TOML cannot express."""
     if isinstance(value, str | bool):
         return value
     if isinstance(value, numbers.Integral):

@@ -38,7 +38,7 @@ class Address:
 
     @property
     def text(self) -> str:
-        """As `sojourn sweep` writes it; unique only for one queue, or for a mean over flows of one name."""
+        """The address as in `sojourn sweep`; unique only for one queue, or for a mean over flows of one name."""
         if self.queues:
             return f"hops.{self.queues[0]}.{self.path}"
         return f"flows.{self.flows[0]}.{self.path}" if self.flows else self.path
@@ -77,7 +77,7 @@ class Flow:
 
 
 class Record(Protocol):
-    """A run's record: what `records.RunRecord` has."""
+    """A run's record, such as `records.RunRecord`."""
 
     @property
     def result(self) -> dict[str, Any]:
@@ -188,12 +188,12 @@ class Cases:
 
     @property
     def shares_path(self) -> bool:
-        """Whether another queue that is shown lies in the compared queue's direction of the path."""
+        """Whether another shown queue is in the compared queue's direction of the path."""
         return any(name in self.shown for name in self.along(self.compared) if name != self.compared)
 
     @property
     def several_seeds(self) -> bool:
-        """Whether any case has more than one."""
+        """Whether any case has more than one seed."""
         return any(len(one) > 1 for one in self.seeds)
 
 
@@ -335,7 +335,7 @@ class Case:
 
 
 def case_list(runs: Sequence[RunRecord]) -> list[Case]:
-    """Runs grouped by what was set, in order, with labels that say only what differs."""
+    """Runs grouped by the values that they set, in order, with labels that name only the values that differ."""
     found = of_records(runs)
     groups = grouped(runs).values()
     said = {queue: found.labels(queue) for queue in found.queues}

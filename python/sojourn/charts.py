@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 BOX = (5, 25, 50, 75, 95)
 """The percentiles of a box: whiskers, edges, and the line in it."""
 CELL, NAMED = "cell", "named"
-"""The `gid` of a table's words, and of an x axis whose places have words: `drawn` knows them by it."""
+"""The `gid` of a table's words, and of an x axis whose places have words: `drawn` recognises them by it."""
 
 
 def colour(qdisc: str) -> str:
@@ -35,12 +35,12 @@ def colour(qdisc: str) -> str:
 
 
 def shades(paint: str, count: int) -> list[str]:
-    """A colour and lighter ones, for what differs in something else than the discipline."""
+    """A colour and lighter ones, for curves of one discipline that differ in another setting."""
     return [plot.shade(paint, place / (count - 1) if count > 1 else 0.0) for place in range(count)]
 
 
 def mean(values: Iterable[float]) -> Mean:
-    """Over seeds, with the half-width of its 95 % interval; NaN if there is no value."""
+    """The mean over seeds, with the half-width of its 95 % interval; NaN if there is no value."""
     found = mean_of([float(value) for value in values if not np.isnan(value)])
     return found or Mean(float("nan"), None, 0)
 
@@ -137,7 +137,7 @@ def bars(axis: Axes, groups: Sequence[str], values: Mapping[str, Floats], colour
 
 
 def sojourn_shares(found: Sequence[RunRecord], hop: str) -> tuple[Floats, Floats]:
-    """The distribution of a queue's sojourn over delivered packets: ms, and the share at or below, meant over runs."""
+    """The distribution of a queue's sojourn over delivered packets, averaged over runs: ms, and the share at or below."""
     distributions = [one.distribution[hop] for one in found if one.distribution.get(hop, {}).get("ms")]
     if not distributions:
         return np.array([]), np.array([])

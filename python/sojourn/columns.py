@@ -1,6 +1,6 @@
-"""The columns of a store: a run's entry in the JSON of `sojourn run` as a row, with the versions that produced it.
+"""The columns of a store: a run's entry in the JSON of `sojourn run` as a row, and the identity of the run.
 
-The reference page docs/reference/store.md is generated from this module.
+The reference page docs/reference/store.md is generated from these columns.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ WINDOW = [("hops", pa.map_(TEXT, HOP)), ("flows", pa.list_(FLOW)), ("jain", JAIN
 COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("id", TEXT, "the run's name: a digest of all that it depends on"),
     ("point", TEXT, "digest of the scenario after `--set` and sweep, the files it names, seed and world"),
-    ("engine", TEXT, "digest of what played it: the simulator; a guest's kernel, modules and program"),
+    ("engine", TEXT, "digest of the programs that played it: the simulator; a guest's kernel, modules and program"),
     ("file", TEXT, "the scenario file's name without `.toml`, when it was played"),
     ("title", TEXT, "the scenario's title, likewise"),
     ("world", TEXT, "`sim` or `kernel`"),
@@ -92,7 +92,7 @@ COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
      "holds its counters as JSON text: `json_extract(hops['bottleneck'].stats, '$.drops')`"),
     ("flows", WINDOW[1][1], "a list with each flow's measures; `unnest(flows)` makes rows of them"),
     ("jain", JAIN, "Jain's index over goodputs, and over the shares of packets dropped"),
-    ("startup", pa.struct(WINDOW), "hops, flows and jain of what was before the measuring window; null without"),
+    ("startup", pa.struct(WINDOW), "hops, flows and jain before the measuring window; null without"),
     ("versions", pa.map_(TEXT, TEXT), "sojourn's version, and the kernel's"),
 )  # fmt: skip
 """Name, type, meaning."""
@@ -101,7 +101,7 @@ SCHEMA = pa.schema([(name, kind) for name, kind, _ in COLUMNS])
 
 
 def leaves(name: str, kind: pa.DataType) -> Iterator[str]:
-    """The names of all that is in a column."""
+    """The names of all values in a column."""
     if pa.types.is_struct(kind):
         for one in kind:
             yield from leaves(f"{name}.{one.name}", one.type)
@@ -116,18 +116,18 @@ def leaves(name: str, kind: pa.DataType) -> Iterator[str]:
 LEAVES = tuple(leaf for name, kind, _ in COLUMNS for leaf in leaves(name, kind))
 """Every number of a row, with its type."""
 VERSION = hashlib.sha256(" ".join(LEAVES).encode()).hexdigest()[:16]
-"""Changes with the columns."""
+"""The version of the columns: a digest that changes with them."""
 
 
 def refuse_unknown(path: Path, schema: pa.Schema) -> None:
-    """A file of a newer sojourn, whose columns would be lost."""
+    """Refuses a file of a newer sojourn, whose additional columns would be lost."""
     unknown = [leaf for one in schema for leaf in leaves(one.name, one.type) if leaf not in LEAVES]
     if unknown:
         raise Refusal(f"{path}: {unknown[0].split()[0]} is not known: a newer sojourn wrote this store")
 
 
 def check(result: Mapping[str, Any]) -> None:
-    """A measure that has no column yet is a bug, not something to lose."""
+    """Raises an error for a measure without a column, which would be lost."""
     for window in (result, result["startup"] or {}):
         _only(JAIN, window.get("jain"))
         for hop in window.get("hops", {}).values():
@@ -146,7 +146,7 @@ def of_result(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def result_of(row: Mapping[str, Any], *, world: str, set: Mapping[str, Any]) -> dict[str, Any]:
-    """The way back from a row: a run's entry in the JSON."""
+    """The inverse of `of_result`: a run's entry in the JSON, from a row."""
     startup = row["startup"]
     return {
         "world": world,
@@ -168,7 +168,7 @@ def _stats(text: str | None) -> Any:
 
 
 def _of_window(window: Mapping[str, Any]) -> dict[str, Any]:
-    """A discipline's counters, which differ from kind to kind, become JSON text."""
+    """The entry of a window as columns. A discipline's counters, which differ from kind to kind, become JSON text."""
     hops = {name: {**hop, "stats": _text(hop["stats"])} for name, hop in window["hops"].items()}
     return {"hops": hops, "flows": window["flows"], "jain": window["jain"]}
 
@@ -189,6 +189,6 @@ def table_of(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def rows_of(batch: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
-    """The way back."""
+    """The inverse of `table_of`."""
     rows: list[dict[str, Any]] = batch.to_pylist(maps_as_pydicts="strict")
     return rows

@@ -26,7 +26,7 @@ from sojourn.plot import Data
 HEADS = ["panel", "panel_title", "x_axis", "y_axis", "series", "x", "y", "y_low", "y_high"]
 _NAMES = {paint: name for name, paint in plot.COLOURS.items()}
 Point = tuple[Any, Any, Any, Any]
-"""x, y and the interval of y, each None where there is none; words where places on the x axis have them."""
+"""x, y and the interval of y, each None if there is none. x is a word where the axis has words."""
 
 
 def data_of(figure: Figure) -> Data:

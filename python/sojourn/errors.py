@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 
 class Refusal(Exception):
-    """Something that the user asked for and can't have: one line says what, where and what was expected."""
+    """A request that cannot be met. Its message is one line: what is wrong, where, and what was expected."""
 
 
 class NothingToRun(Refusal):
@@ -17,6 +17,6 @@ class NothingToRun(Refusal):
 def nearest_of(
     word: str, names: Collection[str], least: float = 0.6, call: Callable[[str], str | None] | None = None
 ) -> str:
-    """The end of a message: the name that is most like a word, if one is like it at all; `call` says it in full."""
+    """The end of a message: the known name nearest to a word, if one is near; `call` writes it in full."""
     nearest = difflib.get_close_matches(word, names, 1, least)
     return f"; nearest is {(call and call(nearest[0])) or nearest[0]}" if nearest else ""

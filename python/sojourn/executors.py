@@ -1,7 +1,7 @@
-"""Executors: what plays many runs at a time.
+"""Executors: they play many runs at a time.
 
-`Cores` uses this machine's. An executor plays items of any kind by a `Work`, which says what to play, whether an item
-is still to be played, and where the outcome is kept.
+`Cores` uses the cores of this machine. An executor plays items of any kind for a `Work`, which says how an item is
+played, whether it is still to be played, and where its outcome is kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar
 from sojourn import _core
 
 POLL_S = 0.1
-"""Seconds between two looks at the progress and for Ctrl-C."""
+"""Seconds between two checks of the progress and for Ctrl-C."""
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -36,7 +36,7 @@ class Task(Protocol[ItemIn, OutcomeOut]):
 
 
 class Work(Protocol[ItemIn, Outcome]):
-    """Items to play, and what becomes of them. Its methods are called in this process, by several threads."""
+    """Plays items and keeps their outcomes. Its methods are called in this process, by several threads."""
 
     @property
     def task(self) -> Task[ItemIn, Outcome]:

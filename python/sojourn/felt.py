@@ -48,7 +48,7 @@ class Measure:
 
     @property
     def ms(self) -> float:
-        """Milliseconds that a unit has."""
+        """Milliseconds in a unit."""
         return 1000.0 if self.unit == "s" else 1.0
 
     def text(self, value: float) -> str:
@@ -107,7 +107,7 @@ def of_hop(combinations: Sequence[Case], hop: str) -> str:
 
 
 def measures(combinations: Sequence[Case], hop: str) -> list[Measure]:
-    """What to show of these runs: the queue, what the flows have, and other queues where there is room."""
+    """The measures to show: the wait in the queue, the delays of the flows, and other queues if there is room."""
     runs = [record for one in combinations for record in one.runs]
     names = queues.shown_in([record.result for record in runs])
     waits = [of_queue(hop, of_hop(combinations, hop), first=True)]

@@ -89,7 +89,7 @@ def select(words: Sequence[str], root: Path) -> list[Book]:
 
 
 def _paper_and_figure(word: str, there: Sequence[Path]) -> tuple[Path | None, str | None]:
-    """Which of them a word names: the other is then open."""
+    """The paper or the figure that a word names; the other one is None."""
     if folder := claims.folder_of(word, there):
         return folder, None
     paper, _, name = word.rpartition("/")
@@ -130,7 +130,7 @@ def _refuse_unknown(path: Path, name: str, what: str, given: Sequence[str], know
 
 
 def refusal(drawing: Drawing, found: Found) -> str | None:
-    """Why a world can't draw it, if it can't: it can't play a part of it, or is not asked to."""
+    """The reason why a world has no such drawing: runs that it cannot play, or that only another world is asked for."""
     for name in drawing.runs:
         if name in found.refused:
             return found.refused[name]
@@ -169,7 +169,7 @@ def provenance(experiment: Experiment, runs: Mapping[str, Runs], world: str) -> 
 
 
 def _file(experiment: Experiment, need: Need) -> str:
-    """A scenario's path from where experiments/ is: where a checkout lies does not matter."""
+    """A scenario's path relative to the folder of experiments/, so that it does not depend on the checkout's place."""
     root = experiment.folder.resolve().parent.parent
     path = need.file.resolve()
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name

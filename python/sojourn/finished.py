@@ -1,4 +1,4 @@
-"""A run, played: what is kept of it, as values that travel between threads, processes and machines."""
+"""The kept data of a finished run, as values that can be passed between threads, processes and machines."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def facts(cases: Cases) -> list[Fact]:
 
 
 def _noticed(cases: Cases) -> list[paired.Measure]:
-    """Measures of what flows notice that are worth saying: not that a video never stalls."""
+    """Measures of what flows notice that are worth mentioning: not that a video never stalls."""
     sparse = paired.sparse_latency(cases)
     felt = [one for one in paired.felt(cases) if any(map(any, cases.read(one.address)))]
     return [*([sparse] if sparse else []), *felt]
@@ -80,7 +80,7 @@ def sentences(cases: Cases) -> list[str]:
 
 @dataclass(frozen=True)
 class Family:
-    """Cases that differ only in what is compared, the least delay first, and what the seeds show of them."""
+    """Cases that differ only in the compared key, the least delay first, with the conclusions that the seeds allow."""
 
     members: list[Fact]
     winner: Fact
@@ -107,7 +107,7 @@ class Family:
         return None if self.members[0] in self.alike else self.members[0]
 
     def lacks(self, *some: Fact) -> str:
-        """`9 % less goodput than pfifo`; of several cases the most."""
+        """`9 % less goodput than pfifo`; for several cases, the largest loss."""
         most = max(some, key=lambda one: self.loss[one.case])
         unsure = "" if most.case in self.lost else " (not significant)"
         upto = "up to " if len(some) > 1 else ""
@@ -220,7 +220,7 @@ def _more(cases: Cases, some: Sequence[Fact], winner: Fact) -> str:
 
 
 def _listed(some: Sequence[Fact], last: str = "and") -> str:
-    """`red, codel and fq_codel`; of many how many there are."""
+    """`red, codel and fq_codel`; if there are many, their number."""
     return _joined([one.label for one in some], last) if len(some) <= FEW_CASES else f"{len(some)} cases"
 
 
@@ -230,7 +230,7 @@ def _joined(words: Sequence[str], last: str) -> str:
 
 
 def _many_families(cases: Cases, families: Sequence[Family]) -> list[str]:
-    """Which cases have the least delay in each setting; of many settings, in how many of them."""
+    """The cases with the least delay in each setting; with many settings, in how many of them."""
     delay = "mean delay of the path's queues" if cases.shares_path else f"delay p95 in {cases.compared}"
     choices, settings = paired.choices(cases), paired.settings(cases)
     few = len(families) <= FEW_SETTINGS
@@ -258,7 +258,7 @@ def _costly(family: Family) -> bool:
 
 
 def _winners(cases: Cases, family: Family, choices: Sequence[str]) -> str:
-    """The cases with the least delay; where none is shown to have less than the others, that this is so."""
+    """The cases with the least delay; or, if none is shown to have less than the others, words that say so."""
     if family.tie:
         return "no difference" if _equal(cases, family.members) else "no significant difference"
     return _joined([choices[one.case] for one in family.lead], "or")

@@ -64,7 +64,7 @@ def document(text: str) -> dict[str, Any]:
 
 
 def resolved(document: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """A scenario file with a run's values at their addresses, all hops and flows named, and nothing of other runs."""
+    """A scenario file as one run has it: with the run's values at their addresses, and names for all hops and flows."""
     scenario: dict[str, Any] = copy.deepcopy({key: value for key, value in document.items() if key not in NO_PART})
     for hop in scenario.get("hop", ()):
         if "up" in hop:
@@ -83,7 +83,7 @@ def resolved(document: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str
 
 
 def plain_address(address: str) -> str:
-    """An address with `reverse` for a hop's `up`, and none of `down`: as two words for one direction name one key."""
+    """An address with `reverse` for a hop's `up`, and without `down`: two words for one direction name one key."""
     parts = address.split(".")
     if parts[0] == "hop" and len(parts) > 3 and parts[2] in ("up", "down"):
         parts[2:3] = ["reverse"] if parts[2] == "up" else []
@@ -132,7 +132,7 @@ def _flat(value: Any, address: str) -> Iterator[tuple[str, str]]:
 def digests(folder: Path, value: object, known: dict[str, str | None] | None = None) -> dict[str, str]:
     """Digests of the files that a scenario names (traces, sizes): their content is a part of it.
 
-    `known` is what was found of each text before, for many scenarios of one file.
+    `known` has the digests found before, by text, for many scenarios of one file.
     """
     known = {} if known is None else known
     for text in _texts(value):

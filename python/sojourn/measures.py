@@ -110,7 +110,7 @@ def of_flow(address: str) -> str:
 
 
 def full(address: str, hop: str) -> str:
-    """An address whose queue goes without saying: `sojourn_ms.p95` is that of `hop`."""
+    """An address with its queue, which may be left out: `sojourn_ms.p95` is that of `hop`."""
     return f"hops.{hop}.{address}" if address.split(".")[0] in {field.name for field in columns.HOP} else address
 
 
@@ -169,9 +169,9 @@ def _about(address: str) -> tuple[str, str]:
 
 
 def refuse_unknown(address: str, addresses: Sequence[str], kinds: Mapping[str, str], asked: str = "--until") -> None:
-    """Raises `Refusal` for an address that is not in `addresses`, and names addresses that are.
+    """Refuses an address that is not in `addresses`, with those that are; `kinds` is the `flows` of `known`.
 
-    `kinds` is the `flows` of `known`. `asked` is the option that named the address.
+    `asked` names the option or file that has the address.
     """
     if address in addresses:
         return

@@ -1,8 +1,8 @@
 """The executor that plays runs on a Dask cluster: `--on dask://HOST:PORT`, `--on dask`.
 
-A task of the cluster is a bundle of runs that lasts some seconds, so that Dask's overhead per task is small. A worker
-needs only the package `sojourn` in the same version, because a plan contains the content of its files. Bundles of a
-lost worker are played again by other workers. This process keeps the results.
+A task of the cluster is a bundle of runs that lasts seconds, so that Dask's overhead does not matter. A worker only
+needs the package `sojourn` of the same version, since a plan includes the content of its files. A lost worker's
+bundles are played again by others. Results are kept by this process.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _client(address: str | None, jobs: int | None) -> Iterator[Client]:
         distributed: Any = import_module("distributed")
     except ImportError as error:
         raise Refusal("--on dask: Dask is not installed: pip install 'sojourn[dask]'") from error
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is said by us
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # our messages replace those of `distributed`
     with ExitStack() as stack:
         if address is None:
             count = jobs or os.cpu_count() or 1
@@ -110,7 +110,7 @@ class _Session(Generic[Item, Outcome]):
 
     def __init__(self, client: Client, name: str, work: Work[Item, Outcome]) -> None:
         self.client, self.name, self.work = client, name, work
-        # By value, as a world of the user's own may be a class of his program.
+        # By value, since a user's own world may be a class of the user's program.
         self.task: bytes = import_module("cloudpickle").dumps(work.task)
         self.wait: Any = import_module("distributed").wait
         self.out: dict[Future, _Bundle[Item]] = {}
@@ -128,7 +128,7 @@ class _Session(Generic[Item, Outcome]):
                         break
                     self._submit(bundle)
                 if self.out:
-                    with suppress(Exception), self.client.as_current():  # what is wrong is seen below
+                    with suppress(Exception), self.client.as_current():  # errors are handled below
                         self.wait(list(self.out), timeout=POLL_S, return_when="FIRST_COMPLETED")
                 elif not over:
                     time.sleep(POLL_S)
@@ -201,7 +201,7 @@ class _Session(Generic[Item, Outcome]):
     def _refuse_if_lost(self) -> None:
         if self.client.status not in ("running", "connecting"):
             self._refuse_lost()
-        # A future that is lost, as its worker was, is made again by the scheduler.
+        # If a future is lost with its worker, the scheduler runs it again.
         if any(future.status == "cancelled" for future in self.out):
             self._refuse_lost()
 

@@ -1,6 +1,6 @@
 """Which differences between the cases of a comparison are real.
 
-Cases share their seeds, and with a seed the drawn traffic. So two cases are compared seed by seed: the interval of the
+Cases share their seeds, and so the random traffic. Two cases are therefore compared seed by seed: the interval of the
 mean of these differences is much narrower than two intervals of their own. Where nothing depends on the seed, one
 run per case is enough, and every difference beyond rounding is real.
 """
@@ -17,11 +17,11 @@ from sojourn.errors import Refusal, nearest_of
 from sojourn.means import Mean, mean_of, seeds_for
 
 ROUNDING = 0.005
-"""Up to this share two numbers are the same as far as a table shows them."""
+"""Two numbers that differ by at most this share are equal in a table."""
 MEAN_DELAY = "queue_delay_ms.mean"
 """The mean over time of a queue's delay. Along a path these add up to the mean of the sum, as percentiles do not."""
 MOST_SEEDS = 1000
-"""Above this it is not said how many more seeds are needed."""
+"""The largest number of further seeds that is reported."""
 SPARSE = ("pings", "voip", "cbr", "thin")
 """Kinds of flows that send little and are sensitive to delay, in the order of preference."""
 
@@ -59,7 +59,7 @@ GOODPUT = Measure("goodput", "Mbit/s", Address("goodput_mbit"), False)
 
 
 def measures(cases: Cases) -> list[Measure]:
-    """The measures by which cases are compared: delay, what sparse flows feel, goodput, drops of the compared queue."""
+    """The measures by which cases are compared: delay, sparse flows' latency, goodput, drops of the compared queue."""
     latency = sparse_latency(cases)
     return [
         delay(cases),
@@ -81,7 +81,7 @@ def delay(cases: Cases) -> Measure:
 
 
 def sparse_latency(cases: Cases) -> Measure | None:
-    """The 95th percentile of what the sparse flows of the first kind there is feel; of several flows the highest."""
+    """The 95th percentile of the delay of sparse flows, of the first kind that exists; the highest of several flows."""
     for kind in SPARSE:
         names = tuple(flow.name for flow in cases.flows if flow.kind == kind)
         if names:
@@ -115,7 +115,7 @@ def felt(cases: Cases) -> list[Measure]:
 
 
 def key_of(cases: Cases) -> str | None:
-    """The swept key that is compared: the compared queue's discipline, another discipline, or what varies first."""
+    """The swept key that is compared: the compared queue's discipline, another one, or the first key that varies."""
     return _key(cases.sets, cases.queues, cases.compared)
 
 
@@ -127,7 +127,7 @@ def _key(sets: Sequence[Mapping[str, Any]], names: Sequence[str], compared: str)
 
 
 def families(cases: Cases) -> list[list[int]]:
-    """Places of cases that differ only in the compared key and what is swept together with it."""
+    """Places of cases that differ only in the compared key and the keys swept together with it."""
     key = key_of(cases)
     if key is None:
         return [list(range(len(cases.sets)))]
@@ -151,7 +151,7 @@ def setting_keys(cases: Cases) -> list[str]:
 
 
 def same_setting(cases: Cases) -> str:
-    """` at the same a.rate`: what cases of a family have in common; empty where there is only one family."""
+    """` at the same a.rate`: the keys whose values a family shares; empty if there is only one family."""
     free = setting_keys(cases)
     said = [f"qdisc of {_said(key)}" if key.endswith(".qdisc") else _said(key) for key in free]
     return f" at the same {' and '.join(said)}" if said else ""
@@ -168,7 +168,7 @@ def settings(cases: Cases) -> list[str]:
 
 
 def choices(cases: Cases) -> list[str]:
-    """Each case's name within its family: its value of the compared key where there are several families."""
+    """Each case's name within its family: its value of the compared key if there are several families."""
     key = key_of(cases)
     if not key or not setting_keys(cases):
         return cases.short_labels()
@@ -180,14 +180,14 @@ def choices(cases: Cases) -> list[str]:
 
 
 def _said(key: str) -> str:
-    """A key as labels have it: `a.rate`; of a discipline the queue's name alone."""
+    """A key in labels: `a.rate`; for a discipline, the queue's name alone."""
     return key.removeprefix("hop.").removeprefix("flow.").removesuffix(".qdisc")
 
 
 def baseline_of(cases: Cases, wanted: str | None = None) -> str | None:
     """The baseline's value of the compared key: the first, or the one that is wanted.
 
-    A discipline's name is enough where only one value has it, alone or else as one of several.
+    A discipline's name is enough if only one value has it, alone or else among others.
     Refuses a value that is not swept.
     """
     return _baseline(cases.sets, key_of(cases), wanted)
@@ -283,7 +283,7 @@ def equal(cases: Cases, values: Sequence[Sequence[float | None]], one: int, othe
 def _apart(
     cases: Cases, values: Sequence[Sequence[float | None]], case: int, baseline: int
 ) -> tuple[list[float], float]:
-    """The differences seed by seed, and how large the numbers are."""
+    """The differences seed by seed, and the size of the numbers."""
     ours, theirs = (dict(zip(cases.seeds[place], values[place], strict=True)) for place in (case, baseline))
     both = [(a, b) for seed, a in ours.items() if a is not None and (b := theirs.get(seed)) is not None]
     return [a - b for a, b in both], max((abs(value) for pair in both for value in pair), default=0.0)

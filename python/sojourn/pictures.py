@@ -32,14 +32,14 @@ EXPLAIN = "Each row shows the same traffic through the discipline that it names.
 
 @dataclass(frozen=True)
 class Layout:
-    """The widths of a figure, and where the words about its rows stand."""
+    """The widths of a figure, and the place of the words about its rows."""
 
     width: float
     """Inches of the figure."""
     right: float
     """Inches to the right of the axes."""
     beside: bool
-    """Whether words stand to the right of the axes; otherwise above or below them."""
+    """Whether words are to the right of the axes; otherwise above or below them."""
 
     @property
     def axes(self) -> float:
@@ -58,7 +58,7 @@ WIDE, NARROW = Layout(WIDTH, 2.4, beside=True), Layout(plot.NARROW, 0.25, beside
 def pictures(combinations: Sequence[Case], hop: str) -> list[Picture]:
     """Every picture of a report, the most telling first; `hop` is the queue that is compared.
 
-    A sweep over a number in more combinations than there can be rows has its curves only.
+    A sweep over a number with more combinations than rows fit has its curves only.
     """
     curves = swept.picture(combinations, hop)
     if curves and len(combinations) > MOST_ROWS:
@@ -90,7 +90,7 @@ def _with_rows(combinations: Sequence[Case], hop: str, curves: Picture | None) -
 
 
 def _said_of(picture: Picture, left_out: int) -> Picture:
-    """With a word about the combinations that have no row."""
+    """The picture with a note about the combinations that have no row."""
     if not left_out or picture.name == swept.NAME:
         return picture
     words = f" The first {MOST_ROWS} combinations are drawn; {left_out} more are in the table."
@@ -155,7 +155,7 @@ class _Timeline:
         return "link rate (first row)" if _rates_differ(self.rows, self.hop) else "link rate"
 
     def _strip_words(self) -> str:
-        """Above a strip that has no room for the names of all its steps."""
+        """The words above a strip that has no room for the names of all its steps."""
         rates = self.rows[0].combination.first.rates[self.hop]["mbit"]
         return self._strip_name() + (f", up to {rate_text(max(rates))}" if len(set(rates)) > 1 else "")
 
@@ -166,7 +166,7 @@ class _Timeline:
 
 
 def _rate_strip(axis: Axes, rates: Mapping[str, Sequence[float]], name: str) -> None:
-    """A link's rate from each `time_s` on, `mbit`, over the axis's time; a `name` stands to the right."""
+    """A link's rate from each `time_s` on, `mbit`, over the axis's time, with a `name` to its right."""
     end = axis.x.high
     axis.y, axis.spines = Scale(*plot.rate_scale(rates)), "b"
     time, rate = steps([*rates["time_s"], end], [*rates["mbit"], rates["mbit"][-1]])
@@ -189,7 +189,7 @@ def _rate_changes(rows: Sequence[Row], hop: str) -> bool:
 
 
 def _row_block(row: Row, rows: Sequence[Row], hop: str, numbers: Numbers, layout: Layout = WIDE) -> list[Line]:
-    """A row's name, what else tells it apart, and its numbers."""
+    """A row's name, the other values that distinguish it, and its numbers."""
     rest = row.rest
     if _rates_differ(rows, hop):
         rest = ", ".join(filter(None, (rest, _own_rate(row.combination, hop))))
@@ -450,7 +450,7 @@ def _step_curve(axis: Axes, ms: NDArray[Any], share: NDArray[Any], colour: str) 
 
 
 def _fairness(rows: list[Row]) -> Picture | None:
-    """One dot a flow: what it got, and what share of its packets was dropped."""
+    """One dot a flow: its goodput, and the share of its packets that was dropped."""
     if len(rows[0].combination.first.result["flows"]) < 2:
         return None
     table: list[list[object]] = [

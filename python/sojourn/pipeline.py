@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FOLD_EVERY = 512
 """After this number of finished runs the store moves them to where queries read them."""
 LOOK_AGAIN_S = 0.5
-"""Seconds between two looks whether other processes have finished what they play."""
+"""Seconds between two checks whether other processes have finished their runs."""
 Among = Callable[[Mapping[str, Any]], bool]
 """Whether a combination is one of those that are asked for."""
 QUICK = 10
@@ -53,9 +53,10 @@ def execute(
 ) -> Results:
     """Plays every run of the plan that `runs` lacks; with `until` only as many seeds as it needs.
 
-    If nothing is random, only the first seed of each combination is played. `among` picks combinations by what they
-    set. `baseline` is the swept value that the others will be compared with. With `only_read` nothing is played, and
-    missing runs do not count. `tell` is called with the simulated seconds that are done, and those of all runs.
+    If nothing is random, only the first seed of each combination is played. `among` picks combinations by the values
+    that they set. `baseline` is the swept value that the others will be compared with. With `only_read` nothing is
+    played, and missing runs do not count. `tell` is called with the simulated seconds that are done, and those of all
+    runs.
 
     Ctrl-C stops what is playing and returns what is finished, marked interrupted. Raises Refusal for a baseline that is
     not swept, for `until` that cannot be met, and for a full disk; NothingToRun if the world can play none of the runs.
@@ -82,8 +83,8 @@ def quick(sets: Sequence[Mapping[str, Any]]) -> Among:
     """A tenth of a sweep's combinations, each with all its seeds.
 
     Disciplines are compared on the same link, so combinations that differ in nothing else stay together. They are
-    chosen by a digest of what they set, so that a sweep that is extended keeps them. Combinations with values that
-    would be left out altogether are added, and at least one link is chosen.
+    chosen by a digest of the values that they set, so that an extended sweep keeps them. Combinations are added so that
+    every value occurs, and at least one link is chosen.
     """
 
     def link(chosen: Mapping[str, Any]) -> str:
@@ -144,7 +145,7 @@ class _Execution:
         """By the place of a combination, the number of seeds that were not enough."""
 
     def begin(self) -> None:
-        """Finds out what is to be played: nothing is written before all that can be refused has been."""
+        """Determines the runs to play. All that can be refused is refused here, before anything is written."""
         combinations = self.results.combinations
         if self.runs.asks_first:
             self._leave_out_refused()
@@ -173,10 +174,10 @@ class _Execution:
             raise NothingToRun(f"nothing to run: {self.results.skipped[0]['reason']}")
         self.results.combinations[:] = kept
 
-    # ---- what is there ----
+    # ---- runs that are there ----
 
     def read(self, indices: Collection[int]) -> None:
-        """Finds out which of these runs are there, and the values of them that `until` watches."""
+        """Reads which of these runs are there, and the values that `until` watches."""
         found = sorted(self.runs.present(indices))
         if self.watch:
             for places, rows in self.runs.batches(found, self.watch.columns):
@@ -207,10 +208,10 @@ class _Execution:
             ((_, row),) = self.runs.batches([first], watch.columns)
             watch.refuse(row)
 
-    # ---- what is to be played ----
+    # ---- runs to play ----
 
     def play(self, executor: Executor, tell: Callable[[float, float], None]) -> None:
-        """Plays what is missing."""
+        """Plays the missing runs."""
         durations_s = [float(one["duration_s"]) for one in self.plan.runs]
         done_s = sum(durations_s[index] for index in self.present)
         whole_s = sum(durations_s[index] for index in self.place)
@@ -241,7 +242,7 @@ class _Execution:
             self.runs.fold()
 
     def todo(self) -> Iterator[int | None]:
-        """The runs to play; None while other processes play what is missing here."""
+        """The runs to play; None while other processes play the missing ones."""
         for index in self.by_need() if self.until else self.in_order():
             self.out += 1
             yield index
@@ -259,7 +260,7 @@ class _Execution:
             yield None
 
     def in_order(self) -> Iterator[int]:
-        """Combination by combination."""
+        """The runs to play, combination by combination."""
         for place, one in enumerate(self.results.combinations):
             for index in one.indices:
                 if index not in self.present and not self.refusals.get(place):
@@ -309,7 +310,7 @@ class _Execution:
     # ---- the end ----
 
     def finish(self) -> Results:
-        """The results, of the runs that count: those that are there; where seeds are enough, no more than these."""
+        """The results of the runs that count: those that are there, but not beyond the seeds that were enough."""
         results = self.results
         if results.interrupted:
             self.read(self.place)
@@ -366,7 +367,7 @@ class Watch:
         combinations: Sequence[Combination],
         hops: list[str],
     ) -> Watch:
-        """Finds it. Raises Refusal for a measure that no run can have."""
+        """Finds the measure. Raises Refusal for one that no run can have."""
         from sojourn import measures
 
         kinds = {one["name"]: one["kind"] for one in about["flows"]}

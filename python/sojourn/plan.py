@@ -1,4 +1,4 @@
-"""The door to scenario files: light, so that a command that only reads one starts at once."""
+"""Reads scenario files. It imports little, so that a command that only reads a scenario starts at once."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def load(
 
 
 def refuse_other_than_utf8(text: str) -> None:
-    """Names of files and values end in records and reports, which are UTF-8."""
+    """Refuses a text that is not UTF-8: names of files and values are written into records and reports, which are."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

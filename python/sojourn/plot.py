@@ -214,7 +214,7 @@ def _settle(figure: Figure, dpi: int) -> None:
 
 
 def kind_of(qdisc: str) -> str:
-    """The name of the discipline in a tc line that decides about packets: below a shaper it is the child."""
+    """The name of the discipline in a tc line that decides about packets: if it is a shaper, its child."""
     return next(iter(reversed(disciplines_of(qdisc))), "")
 
 
@@ -281,7 +281,7 @@ def contrast(colour: str) -> float:
 
 @cache
 def fonts() -> _core.Fonts:
-    """DejaVu Sans, which matplotlib brings along; only its files are read."""
+    """DejaVu Sans, which is part of matplotlib; only its files are read."""
     found = importlib.util.find_spec("matplotlib")
     assert found is not None
     assert found.origin is not None

@@ -36,7 +36,7 @@ class RecordError(_core.Error):
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run: what it was, what came out, and its series."""
+    """One run: its scenario, its results and its series."""
 
     index: int
     title: str
@@ -129,17 +129,17 @@ def _umask() -> int:
 
 
 def run_file(folder: Path, index: int) -> Path:
-    """Where the record of run number `index` stands."""
+    """The path of run number `index`'s record."""
     return folder / RUNS / f"{index:04d}.parquet"
 
 
 def flows_file(folder: Path, index: int) -> Path:
-    """Where the series of its flows stand."""
+    """The path of the series of its flows."""
     return folder / RUNS / f"{index:04d}.flows.parquet"
 
 
 def packets_file(folder: Path, index: int) -> Path:
-    """Where its packets stand, if they were asked for."""
+    """The path of its packets, if they were asked for."""
     return folder / RUNS / f"{index:04d}.packets.parquet"
 
 
@@ -185,7 +185,7 @@ def write_flow_series(path: Path, record: RunRecord, flows: Mapping[str, Columns
 
 
 def _long(series: Mapping[str, Columns], key: str) -> dict[str, Any]:
-    """Columns of several things under each other, with a column that says whose they are."""
+    """Columns of several links or flows under each other, with a column that names the link or flow."""
     if not series:
         return {}
     import numpy as np
@@ -201,7 +201,7 @@ def _long(series: Mapping[str, Columns], key: str) -> dict[str, Any]:
 
 
 def write_packets(folder: Path, record: RunRecord, packets: Columns) -> Path:
-    """Writes one row a packet and hop; what grows from row to row as differences: half of the size or far less."""
+    """Writes one row a packet and hop; growing values are stored as differences, which halves the size or more."""
     growing = dict.fromkeys(("seq", "arrival_ns", "start_ns", "end_ns"), "DELTA_BINARY_PACKED")
     few = [name for name in packets if name not in growing]
     path = packets_file(folder, record.index)

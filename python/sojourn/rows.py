@@ -1,4 +1,4 @@
-"""The rows of a picture: each combination's name at a queue, what else differs, and its colour."""
+"""The rows of a picture: each combination's name at a queue, the other values that differ, and its colour."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Row:
 
     combination: Case
     name: str
-    """The discipline's, or what varies where that is something else."""
+    """The discipline's name, or the values that vary if these are others."""
     rest: str
-    """The discipline's parameters, and what else varies; may be empty."""
+    """The discipline's parameters, and other values that vary; may be empty."""
     colour: str
     label: str
     """All of it on one line, with the discipline's line as written."""

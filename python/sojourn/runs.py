@@ -48,22 +48,22 @@ class Runs(Protocol):
         """Where finished runs go, for messages."""
 
     def begin(self, plan: _core.Plan, world: World, combinations: Sequence[Combination], *, random: bool) -> None:
-        """Is called once, when all that can be refused has been, and before anything is read or kept."""
+        """Called once, after all checks and before anything is read or kept."""
 
     def present(self, indices: Collection[int]) -> set[int]:
-        """Those of these runs that are there, whole."""
+        """The runs among these that are there, without damage."""
 
     def has(self, index: int) -> bool:
-        """Whether a run is there now, whoever played it."""
+        """Whether a run is there now, even if another process played it."""
 
     def claim(self, index: int) -> AbstractContextManager[bool]:
-        """Holds a run, so that nobody else plays it; False if somebody else plays it now."""
+        """Reserves a run, so that no other process plays it; False if another process plays it now."""
 
     def put(self, indices: Sequence[int], finished: Sequence[Finished]) -> None:
         """Keeps runs that were played. When this returns they are safe."""
 
     def fold(self) -> None:
-        """Is called now and then: puts what was kept in order."""
+        """Called from time to time: moves finished runs to where queries read them."""
 
     def batches(self, indices: Sequence[int], names: Sequence[str]) -> Iterator[tuple[list[int], pa.Table]]:
         """These columns of these runs, some at a time: their places in `indices`, and a table with a row for each."""
@@ -96,7 +96,7 @@ class RunsInMemory:
 
     keeps: Keep = field(default_factory=Keep)
     folder: Callable[[], Path | None] = lambda: None
-    """Is called when all that can be refused has been: until then nothing is written."""
+    """Called after all checks: until then nothing is written."""
     every_series: bool = True
     """Whether the series of every seed stay in memory, or only those of each combination's first seed."""
     asks_first = True
@@ -290,7 +290,7 @@ class RunsInStore:
         return found | {index: found[first] if same else self.about(index) for index in others}
 
     def _combinations(self, indices: Sequence[int]) -> list[Combination]:
-        """These runs by what they set: those of a combination share one dictionary."""
+        """The values that each of these runs sets: runs of a combination share one dictionary."""
         groups: dict[int, list[int]] = {}
         for index in indices:
             groups.setdefault(id(self._sets[index]), []).append(index)

@@ -1,6 +1,6 @@
-"""Tables as text: never wider than their reader's terminal, without blanks at the ends of lines.
+"""Tables as text: never wider than the terminal, without blanks at the ends of lines.
 
-In a terminal the width is the terminal's, elsewhere the variable COLUMNS says it, or else it is `PIPED`.
+Outside a terminal the width is the variable COLUMNS, or else `PIPED`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Cell:
 
     text: str
     mark: str = ""
-    """Written behind the number; other cells of the column leave a blank for it."""
+    """A sign after the number; other cells of the column leave a blank for it."""
     colour: str | None = None
 
 
@@ -146,7 +146,7 @@ def number_lines(
     marked: Sequence[Sequence[Cell]] = (),
     short: Sequence[str] = (),
 ) -> list[str]:
-    """A table of numbers with `labels` columns of words in front; what is too wide continues below, labels repeated.
+    """A table of numbers after `labels` columns of words. Columns that do not fit follow below, with their labels.
 
     `marked` has the same numbers as cells with marks and colours, where there are any. `short` are shorter labels: they
     are used where labels are repeated, and everywhere if the others had to be wrapped.

@@ -1,6 +1,6 @@
 """A picture measured in inches: words, lines and areas.
 
-A sheet knows where each of its marks stands. `_core` draws them into pixels without the interpreter's lock; matplotlib,
+A sheet knows the place of each of its marks. `_core` draws them into pixels without the interpreter's lock; matplotlib,
 whose import takes as long as a short run with its whole report, writes SVG and PDF from the same marks.
 """
 
@@ -468,7 +468,7 @@ class Sheet:
         column: float = 0.95,
         align: Literal["left", "right"] = "left",
     ) -> None:
-        """Lines below each other from a place of the whole figure on; values stand `column` inches further right."""
+        """Lines below each other from a place of the whole figure on; values are `column` inches further right."""
         for line in block:
             y = self.height - above
             self.texts.append(Words(line.text, left, y, line.size, line.colour, line.bold, align))

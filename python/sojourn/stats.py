@@ -69,7 +69,7 @@ TINS = {
     4: ("Bulk", "Best Effort", "Video", "Voice"),
 }
 TINS_ABREAST = 5
-"""As many fit into 80 columns."""
+"""The number of tins that fit into 80 columns."""
 ROWS = (
     ("thresh", "threshold_rate"),
     ("target", "target_us"),
@@ -212,7 +212,7 @@ def size(count: int) -> str:
 
 
 def _wrapped(line: str, indent: str) -> Iterator[str]:
-    """A line in pieces of at most 80 columns, broken at blanks; what follows is indented further."""
+    """A line in pieces of at most 80 columns, broken at blanks; the pieces after the first are indented further."""
     line = line.rstrip()
     while len(line) > WIDTH:
         at = line.rfind(" ", len(line) - len(line.lstrip()) + 1, WIDTH + 1)

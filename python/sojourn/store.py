@@ -1,13 +1,13 @@
-"""A folder of results: one row a run, by names that say all that a run depends on.
+"""A folder of results: one row a run, by the run's identity.
 
     new/ID              a finished run: a line with its digest, then its row as JSON. Written whole or not at all
-    runs/*.parquet      what was in new/, many runs a file: what queries read
+    runs/*.parquet      runs moved here from new/, many a file: queries read these
     series/ID.parquet   a run's record with its queues over time; ID.flows.parquet, its flows; where they were asked for
     claims/ID           a run that is being played: locked by its process, free when that ends, however it ends
-    lock                held by whoever moves runs from new/ to runs/, and shared by whoever reads them
+    lock                held by a process that moves runs from new/ to runs/, and shared by processes that read them
 
 Any number of processes use a store together, and each may be killed at any moment: a run is in new/, in runs/, or for a
-moment in both, and whoever holds the lock next puts that right.
+moment in both, which the next process that holds the lock corrects.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class Store:
 
     folder: Path
     damaged: list[str] = field(default_factory=list)
-    """Files that were not whole, and what became of them."""
+    """Messages about files that were damaged."""
     _ids: dict[str, set[str]] = field(default_factory=dict)
     """The identities of the runs in each file, by the file's name."""
     _older: set[str] = field(default_factory=set)
-    """Those files that an older sojourn wrote, with fewer columns."""
+    """Files that an older sojourn wrote, with fewer columns."""
     _made: bool = False
     _mutex: RLock = field(default_factory=RLock)
 
@@ -89,7 +89,7 @@ class Store:
     # Questions about the runs that are there.
 
     def present(self, wanted: Collection[str]) -> set[str]:
-        """Which of these runs the store has, whole: what is damaged is named in `damaged`, and gone."""
+        """Which of these runs the store has. Files that are damaged are named in `damaged` and set aside."""
         self.fold()
         with self._locked(fcntl.LOCK_EX):
             for pack in self._packs():
@@ -98,7 +98,7 @@ class Store:
             return set().union(*self._ids.values()).intersection(wanted)
 
     def has(self, run: str) -> bool:
-        """Whether a run is there now, whoever played it."""
+        """Whether a run is there now, even if another process played it."""
         if (self.folder / "new" / run).exists() or self._knows(run):
             return True
         with self._locked(fcntl.LOCK_SH):
@@ -124,11 +124,11 @@ class Store:
                         if chosen:
                             yield [found[row] for row in chosen], pa.table(batch.take(pa.array(chosen)))
 
-    # Adding to it.
+    # Adding runs.
 
     @contextmanager
     def claim(self, run: str) -> Iterator[bool]:
-        """Holds a run, so that nobody else plays it; False if somebody else does now."""
+        """Reserves a run, so that no other process plays it; False if another process plays it now."""
         self._make()
         path = self.folder / "claims" / run
         handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
@@ -175,7 +175,7 @@ class Store:
         return self.folder / "series" / f"{run}.flows.parquet"
 
     def has_series(self, run: str) -> bool:
-        """Whether a run's series are there, whole: what is damaged is named in `damaged`, and gone."""
+        """Whether a run's series are there. Files that are damaged are named in `damaged` and set aside."""
         for path in (self.series(run), self.flow_series(run)):
             if path.exists():
                 self._or_away(path, _check_end)
@@ -222,7 +222,7 @@ class Store:
         row: dict[str, Any] = json.loads(text)
         return row
 
-    # Under the lock.
+    # Functions that need the lock.
 
     @contextmanager
     def _locked(self, how: int) -> Iterator[None]:
@@ -322,7 +322,7 @@ def _is_at(handle: int, path: Path) -> bool:
 
 
 def _whole(path: Path) -> pa.Table:
-    """A file of runs, with the columns of today."""
+    """A file of runs, with the current columns."""
     table = pq.read_table(path, page_checksum_verification=True)
     return table if table.schema == columns.SCHEMA else columns.table_of(columns.rows_of(table))
 

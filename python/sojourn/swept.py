@@ -37,7 +37,7 @@ DOT = 0.22
 LINE, BAR = 1.5, 0.9
 """Points of the width of a line, and of an interval's."""
 PANEL, UNDER, TITLE = 2.5, 0.66, 0.46
-"""Inches of a panel's height, of what stands below it, and of its title above."""
+"""Inches of a panel's height, of the axis and labels below it, and of its title above."""
 
 
 @dataclass(frozen=True)

@@ -430,7 +430,7 @@ def _table(
     addresses: Sequence[Sequence[Address | None]],
     queue: str = "",
 ) -> Table:
-    """A table of what is at these addresses, without columns and rows that have nothing."""
+    """A table of the measures at these addresses, without empty columns and rows."""
     known: dict[Address, tuple[list[Mean | None], list[str]]] = {}
 
     def cell_at(address: Address | None, column: Column, place: int) -> Cell:

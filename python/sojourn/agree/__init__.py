@@ -57,13 +57,13 @@ class Comparison:
     versions: dict[str, str]
     interrupted: bool = False
     older: int = 0
-    """Runs of the kernel that another guest program or other modules played than are here now."""
+    """Runs of the kernel that were played by a guest program or modules other than the current ones."""
     warnings: list[str] = field(default_factory=list)
     """The warnings of the scenarios' plans."""
 
 
 def store() -> Path:
-    """Where runs are kept if nobody says otherwise."""
+    """The folder where runs are kept by default."""
     return home() / "agree"
 
 
@@ -81,9 +81,9 @@ def compare(
 ) -> Comparison:
     """Plays each scenario with `seeds` seeds in both worlds, and reads the runs that were played before.
 
-    Ctrl-C stops the others; what is finished is kept and compared, marked interrupted. Raises Refusal or `_core.Error`
-    for a scenario that is not one, and if there is no kernel. With `again` the kernel's runs of older guests are played
-    anew; with `kept_only` none is, and what the kernel has not played is left out.
+    Ctrl-C stops the others; finished runs are kept and compared, and the result is marked interrupted. With `again` the
+    kernel's runs of older guests are played again; with `kept_only` the kernel plays none, and runs that it has not
+    played are left out. Raises Refusal or `_core.Error` for a scenario that is not one, and if there is no kernel.
     """
     guests = Guests(memory=memory)
     place = folder or store()
@@ -127,7 +127,7 @@ def worlds_of(guests: Guests, plan: _core.Plan) -> dict[str, World]:
 def _jobs(
     path: Path, plan: _core.Plan, worlds: dict[str, World], place: Path
 ) -> tuple[list[Job], list[dict[str, Any]]]:
-    """Runs that both worlds can play; of the others what one says."""
+    """Runs that both worlds can play; and the others, with the reason."""
     file = path.stem
     skipped = [{"file": file, **one} for one in plan.skipped]
     both = set(range(len(plan)))
@@ -166,7 +166,7 @@ def _kernel(world: World, plan: _core.Plan, index: int) -> str:
 
 
 def _play(jobs: Sequence[Job], guests: Guests, executor: Executor, tell: Callable[[float, float], None]) -> bool:
-    """Plays all; whether it was interrupted. The first error ends it, but what is done is kept."""
+    """Plays all jobs. Returns whether it was interrupted. The first error ends it, but finished runs are kept."""
     whole = sum(job.duration_s for job in jobs)
     done_s = 0.0
 
@@ -284,7 +284,7 @@ def _pairs(here: Sequence[tuple[Job, Run]]) -> list[Pair]:
 def pairs_of(file: str, title: str, runs: Sequence[Run]) -> list[Pair]:
     """A scenario's runs in both worlds, paired: for each combination that both have a pair of each queue that is shown.
 
-    The queue that is compared is chosen by the kernel's runs, as they are what the simulator is held against.
+    The compared queue is chosen by the kernel's runs, since they are the reference.
     """
     groups: dict[str, dict[str, dict[int, Run]]] = {}
     for run in runs:

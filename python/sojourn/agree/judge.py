@@ -26,11 +26,11 @@ class Measure:
     head: str
     unit: str
     margin: float
-    """Up to so much the worlds count as equal: a share of the kernel's number, or points where `relative` is false."""
+    """The largest difference that counts as equal: a share of the kernel's number, or points unless `relative`."""
     read: Callable[[Run, str], float | None]
     relative: bool = True
     floor: float = 1.0
-    """A share is never taken of less than this."""
+    """The least number that a share is taken of."""
     of_path: bool = False
     """Whether it is a measure of all flows together. Only the compared queue has it, so that it counts once."""
 
@@ -48,7 +48,7 @@ class Run:
     world: str
     seed: int
     result: dict[str, Any]
-    """As `sojourn run -f json` has it."""
+    """The run's entry in the output of `sojourn run -f json`."""
     quantiles: dict[str, list[float]]
     """By hop, the sojourn in ms at `SHARES`."""
     qdisc: dict[str, str]
@@ -138,13 +138,13 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """As tables call it."""
+        """The name in tables."""
         name = f"{self.file}: {self.label}" if self.label else self.file
         return name if self.compared else f"{name} · {self.hop}"
 
     @property
     def seeds(self) -> list[int]:
-        """Those that both worlds have."""
+        """The seeds that both worlds have."""
         return sorted(self.sim.keys() & self.kernel.keys())
 
     def differences(self) -> Iterator[Difference]:
@@ -174,11 +174,11 @@ class Pair:
         return _judged(measure, sim, kernel, *((apart, own) if self.varies() else (apart[:1], own[:1])))
 
     def distance(self) -> float | None:
-        """Wasserstein's distance of the sojourns, in packets' means of the kernel; the mean over the seeds."""
+        """The Wasserstein distance of the sojourns' distributions, in kernel means; the mean over the seeds."""
         return self._distance([(self.sim[seed], self.kernel[seed]) for seed in self.seeds])
 
     def own_distance(self) -> float | None:
-        """The kernel's distance from itself with the next seed: what chance alone makes."""
+        """The kernel's distance from itself with the next seed: the distance by chance alone."""
         return self._distance([(self.kernel[a], self.kernel[b]) for a, b in pairwise(self.seeds)])
 
     def _distance(self, pairs: Sequence[tuple[Run, Run]]) -> float | None:
@@ -227,14 +227,14 @@ class Summary:
     median: float
     """The median of the absolute differences."""
     chance: float | None
-    """The median of what chance alone makes of them."""
+    """The median of their `chance`."""
     p90: float
     agrees: int
     differs: int
 
 
 def differences(pairs: Sequence[Pair], measure: Measure) -> list[Difference]:
-    """Those of the pairs that have this measure."""
+    """The differences of the pairs that have this measure."""
     return [one for pair in pairs if (one := pair.difference(measure)) is not None]
 
 
@@ -263,19 +263,19 @@ def summaries(pairs: Sequence[Pair]) -> list[Summary]:
 
 @dataclass(frozen=True)
 class Ranking:
-    """In which order the worlds put the disciplines of one scenario."""
+    """The order in which each world puts the disciplines of one scenario."""
 
     file: str
     measure: str
     disciplines: int
     tau: float | None
-    """Kendall's, over all pairs of disciplines; none where a world has all of them equal."""
+    """Kendall's tau over all pairs of disciplines; None if all are equal in a world."""
     itself: float | None
-    """Kendall's of the kernel's even seeds against its odd ones: what chance leaves of an order."""
+    """Kendall's tau of the kernel's even seeds against its odd ones: the agreement of orders that chance allows."""
     clear: int
-    """Pairs that the kernel tells apart: the 95 % interval of their differences, seed by seed, excludes zero."""
+    """Pairs that differ in the kernel: the 95 % interval of their differences, seed by seed, excludes zero."""
     clear_tau: float | None
-    """Kendall's over those."""
+    """Kendall's tau over these pairs."""
 
 
 def rankings(pairs: Sequence[Pair], measures: Sequence[str] = ("p95", "goodput")) -> list[Ranking]:
@@ -314,8 +314,8 @@ def _ranking(file: str, group: Sequence[Pair], measure: Measure) -> Ranking:
 
 
 def _tau(some: Sequence[float], others: Sequence[float]) -> float | None:
-    """Kendall's, ties corrected (tau-b); none where all of one side are equal."""
+    """Kendall's tau, corrected for ties (tau-b); None if all numbers of one side are equal."""
     signs = [[(a > b) - (a < b) for a, b in combinations(side, 2)] for side in (some, others)]
-    # Squared, a sign is 1 but for a tie.
+    # The square of a sign is 1, or 0 for a tie.
     apart = math.prod(sum(map(abs, side)) for side in signs)
     return sum(a * b for a, b in zip(*signs, strict=True)) / math.sqrt(apart) if apart else None

@@ -27,7 +27,7 @@ MOST = 1.0
 
 
 def write(folder: Path, done: Comparison) -> Path:
-    """Writes agree.json, agree.csv, the pictures and the page into the folder; says where the page is."""
+    """Writes agree.json, agree.csv, the pictures and the page into the folder. Returns the page's path."""
     write_text(folder / "agree.json", to_json(words.as_dict(done)) + "\n")
     write_text(folder / "agree.csv", words.csv_text(done.pairs))
     if done.pairs:
@@ -59,7 +59,7 @@ def write(folder: Path, done: Comparison) -> Path:
 
 
 def provenance(done: Comparison) -> str:
-    """One line: what was played, where."""
+    """One line about the runs that were compared, and their worlds."""
     seeds = sorted({seed for pair in done.pairs for seed in pair.seeds})
     which = f"seeds {seeds[0]}–{seeds[-1]}" if seeds else "no seeds"
     if fewer := sum(len(pair.seeds) < len(seeds) for pair in done.pairs):

@@ -102,7 +102,7 @@ def agree(
 
 
 def _files(scenarios: Sequence[Path]) -> list[Path]:
-    """Files, and what is in folders."""
+    """The scenario files: those that are named, and those in named folders."""
     found: list[Path] = []
     for path in scenarios:
         inside = sorted(path.glob("*.toml")) if path.is_dir() else [path]

@@ -33,7 +33,7 @@ FORMATS = click.Choice(["text", "json", "csv"])
 
 
 class ReaderLeftError(Exception):
-    """Nobody reads what we write any more, as after `head`: no fault of anybody's."""
+    """The reader of our output has closed it, as `head` does: not an error."""
 
 
 VERBS = {
@@ -56,7 +56,7 @@ VERBS = {
 
 
 class Verbs(click.Group):
-    """Names the nearest verb, and takes the system's errors before click does: it would end with 1."""
+    """A group that names the nearest verb, and handles the system's errors, for which click would exit with 1."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -82,7 +82,7 @@ class Verbs(click.Group):
 
 @contextmanager
 def _system_errors() -> Iterator[None]:
-    """A full disk, a folder that may not be written: said in a line, like everything that can't be done."""
+    """Reports errors of the system, such as a full disk or a folder that may not be written, in one line."""
     try:
         yield
     except BrokenPipeError as error:
@@ -114,7 +114,7 @@ def picture_is_asked_for() -> bool:
 
 
 def picture_format_option(command: Verb) -> Verb:
-    """`-f` and `--format` of the verbs that draw: what goes to stdout, and how pictures are written.
+    """`-f` and `--format` of the verbs that draw: the form of the output, and the format of pictures.
 
     Both kinds are given to the verb, as `form` and `picture`; `picture_is_asked_for` says whether the second is the
     default.
@@ -162,7 +162,7 @@ jobs_option = click.option(
 
 
 def executor_options(command: Verb) -> Verb:
-    """The options that say what plays runs; the verb is given the executor."""
+    """The options that select the executor, which is passed to the verb."""
 
     @functools.wraps(command)
     def with_executor(*, jobs: int | None, on: str | None, **others: Any) -> Any:
@@ -180,7 +180,7 @@ def executor_options(command: Verb) -> Verb:
 
 
 def set_options(command: Verb) -> Verb:
-    """The options that change what a scenario file says."""
+    """The options that change the values of a scenario file."""
     command = click.option(
         "--set",
         "sets",
@@ -250,7 +250,7 @@ def cli() -> None:
 
 
 def load_plan(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int | None) -> _core.Plan:
-    """Reads a scenario; what it warns of and what is skipped goes to stderr."""
+    """Reads a scenario; warnings and skipped combinations go to stderr."""
     plan = load(file, sets, seed, seeds)
     warn(plan.warnings)
     name_skipped(plan.skipped)
@@ -266,7 +266,7 @@ def name_skipped(skipped: Sequence[dict[str, Any]]) -> None:
 
 
 def warn(warnings: Sequence[str]) -> None:
-    """To stderr, a line each."""
+    """Prints warnings to stderr, a line each."""
     for warning in warnings:
         click.echo(f"sojourn: warning: {warning}", err=True)
 
@@ -277,14 +277,14 @@ def set_text(chosen: dict[str, Any]) -> str:
 
 
 Tell = Callable[[float, float], None]
-"""Takes the simulated seconds done and in all."""
+"""Called with the simulated seconds done and in all."""
 PATIENCE_S = 0.5
 """Seconds before a bar appears."""
 
 
 @contextmanager
 def simulated_seconds(where: str) -> Iterator[Tell]:
-    """A bar on stderr, fed with the simulated seconds done and in all; silent where stderr is not a terminal.
+    """A progress bar on stderr, updated with the simulated seconds done and in all; no bar if stderr is not a terminal.
 
     It appears with the first report after PATIENCE_S: importing its library takes longer than a short run.
     """

@@ -56,7 +56,7 @@ def _show_disciplines(disciplines: list[dict[str, Any]]) -> None:
 
 
 def _show_scenarios(scenarios: list[dict[str, Any]]) -> None:
-    """A name and what it is about, on one line each; where the files are follows once, as no line has room for it."""
+    """A line with each scenario's name and subject. Their folder follows once, since no line has room for it."""
     if not scenarios:
         fail("no scenarios came with this copy of sojourn: name a file of your own, or write one: sojourn new --help")
     width = max(len(one["name"]) for one in scenarios)
@@ -100,5 +100,5 @@ def _flat_keys(sections: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _scenarios() -> list[dict[str, Any]]:
-    """Those that come with sojourn: the name by which verbs take them, what each is about, its file."""
+    """The scenarios that come with sojourn: the name that verbs accept, the subject, and the file."""
     return [{"name": name, "title": load(path).title, "file": str(path)} for name, path in bundled().items()]

@@ -78,8 +78,8 @@ def _show_rates(plan: _core.Plan) -> None:
 
 
 def _disciplines(plan: _core.Plan, runs: Sequence[_core.PlannedRun], first: dict[str, Any]) -> list[tuple[str, str]]:
-    """The queues whose discipline is swept, each with all its disciplines; without such, the path's queues, but for
-    those that the file does not describe."""
+    """The queues whose discipline is swept, each with all its disciplines; if none is swept, the path's queues
+    without those that the file does not describe."""
     path = [hop["name"] for hop in first["hops"]]
     silent = cases.undescribed(plan.text, [one["set"] for one in runs], path)
     swept = {key: queues.queue_of_key(key, path) for one in runs for key in one["set"] if key.endswith(".qdisc")}

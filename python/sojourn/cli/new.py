@@ -72,7 +72,7 @@ direction = "both"
 [[flow]]
 name = "reader"  # people who open web pages, each about two a minute
 kind = "web"
-page = true  # whole pages: what is measured is the time until everything on a page is there
+page = true  # whole pages: the measure is the time until everything on a page is there
 count = 4  # people
 
 [[flow]]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sojourn.until import Until, Width
 
 ROWS = 100
-"""Combinations that a table shows: nobody reads more, and to lay out thousands takes a minute."""
+"""The most combinations in a table: nobody reads more, and the layout of thousands takes a minute."""
 
 MOST_NAMED = 20
 """Combinations whose interval is named as too wide."""
@@ -160,7 +160,7 @@ def _draw(done: Results, folder: Path, form: Format) -> None:
 
 
 def _played(done: Results) -> str:
-    """How many of the runs that count were played now, and how many more than those."""
+    """Words about the runs that were played now: those that count, and those that do not."""
     said = f"{done.played - done.surplus} of them played now"
     return f"{said} ({done.surplus} more were played than needed, and are kept)" if done.surplus else said
 

@@ -18,7 +18,7 @@ COLOURS = {"best": "green", "worst": "red"}
 
 
 def show(cases: Cases, baseline: str | None = None) -> None:
-    """Headline, tables, paired differences, and what the signs mean."""
+    """Prints headline, tables, paired differences, and an explanation of the signs."""
     from sojourn import headline, paired, table
 
     screen.say(f"{cases.title} · world {cases.world}")

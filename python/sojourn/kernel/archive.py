@@ -78,7 +78,7 @@ class Writer:
 
 
 def unpack(packed: BinaryIO, folder: Path) -> None:
-    """Writes an archive's files below `folder`, and nowhere else; what is no archive has none."""
+    """Writes an archive's files below `folder`, and nowhere else. Data that is not an archive has no files."""
     while (head := packed.read(110))[:6] == MAGIC:
         fields = [int(head[6 + 8 * place : 14 + 8 * place], 16) for place in range(13)]
         mode, size, length = fields[1], fields[6], fields[11]

@@ -139,7 +139,7 @@ def _build_from(chosen: Source, variant: str, hz: int, whole: str, jobs: int, te
 
 @contextmanager
 def _alone(digest: str) -> Iterator[None]:
-    """Two that want the same kernel build it once: the second waits, and finds it."""
+    """A lock: of two processes that want the same kernel, the second waits, and finds it built."""
     places.cache().mkdir(parents=True, exist_ok=True)
     with (places.cache() / f".lock-{digest[:12]}").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -201,7 +201,7 @@ def _set_hz(tree: Path, hz: int) -> None:
 
 
 def _configure(tree: Path, out: Path, variant: str) -> list[str]:
-    """Makes .config; the options that this Linux does not have."""
+    """Writes .config. Returns the options that this Linux does not have."""
     wanted = out / "wanted.config"
     wanted.write_text(recipe.configuration(variant))
     environment = {**tools.environment(), "KCONFIG_ALLCONFIG": str(wanted)}
@@ -237,13 +237,13 @@ def _compile(tree: Path, out: Path, variant: str, jobs: int, tell: Tell) -> None
 
 
 def first_error(said: str) -> str:
-    """The line of make's output that says most."""
+    """The most informative line of make's output."""
     lines = said.splitlines() or ["no message"]
     return next((line.strip() for line in lines if re.search(r"error|Error |\*\*\*", line)), lines[-1].strip())
 
 
 def _prune(tree: Path, out: Path) -> None:
-    """Leaves what modules are built with."""
+    """Removes all files that building modules does not need."""
     kept = {tree / part for part in KEPT_OF_SOURCE}
     for folder in (tree, *(tree / part for part in ("arch", "lib", "net", "tools"))):
         for top in folder.iterdir():

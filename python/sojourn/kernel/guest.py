@@ -1,4 +1,4 @@
-"""Boots a guest: one run of a User-Mode Linux kernel in virtual time, with the same bytes whoever starts it.
+"""Boots a guest: one run of a User-Mode Linux kernel in virtual time, with the same bytes on every machine.
 
 A guest's results depend only on its kernel, its seed and the job's files. The kernel mixes its command line into its
 random numbers, so the command line has no path of the host. Instead the guest's working directory is a private
@@ -38,7 +38,7 @@ JOB, ENDED = "job.json", "ended.json"
 START_S = 1_700_000_000
 """The guest's clock when it starts, in seconds of Unix time."""
 POLL_S = 0.05
-"""How often a stop is looked for."""
+"""Seconds between two checks for a stop."""
 LONGEST_CONSOLE = 2**20
 """Bytes of a guest's console that are kept, at its end."""
 SECCOMP_SINCE = (6, 16)
@@ -47,7 +47,7 @@ SECCOMP_SINCE = (6, 16)
 
 @dataclass(frozen=True)
 class Ended:
-    """How a guest ended."""
+    """The end of a guest, and its answer."""
 
     exit: int
     """The exit code of the guest's process; negative: the signal that ended it."""
@@ -59,7 +59,7 @@ class Ended:
     error: str | None
     """Why the job was not done, in a line; None if it was."""
     stopped: bool = False
-    """Ended because `stop` said so."""
+    """Whether `stop` ended it."""
 
     def result(self) -> dict[str, Any]:
         """The guest's answer; a `Refusal` if the job was not done."""
@@ -112,7 +112,7 @@ def boot(
 
 @dataclass(frozen=True)
 class End:
-    """How a guest's process ended, and what it said."""
+    """The end of a guest's process, and its output."""
 
     exit: int
     console: str
@@ -176,7 +176,7 @@ def _furnish(private: Path, init: Path, modules: dict[str, Path], folder: Path) 
 
 
 def command_line(kernel: Kernel, memory: str, virtual: bool = True) -> list[str]:
-    """How the kernel is started: the same words for everybody."""
+    """The kernel's command line, which is the same on every machine."""
     words = [
         *(["time-travel=inf-cpu", f"time-travel-start={START_S}000000000"] if virtual else []),
         "norandmaps",
@@ -216,9 +216,9 @@ def _environment(seed: int, memory: str) -> dict[str, str]:
 
 
 def _roomy_folder(memory: str) -> Path:
-    """In memory if there is room: a container's /dev/shm often has 64 MB, and a guest would die when it is full.
+    """A folder in memory if there is room: a container's /dev/shm often has 64 MB, and a guest dies when it is full.
 
-    Both places are as deep: see `_furnish`.
+    The paths of both folders have the same number of steps: see `_furnish`.
     """
     needed = int(memory[:-1]) << {"K": 10, "M": 20, "G": 30}[memory[-1].upper()]
     shm, tmp = Path("/dev/shm"), Path("/var/tmp")
@@ -232,7 +232,7 @@ def _roomy_folder(memory: str) -> Path:
 
 @contextmanager
 def _pinned(cpu: int | None) -> Iterator[None]:
-    """Pins what is started inside to a CPU: two to five times as fast. A thread's affinity is its children's."""
+    """Pins processes started inside to a CPU: they are two to five times as fast. Children inherit the affinity."""
     before = os.sched_getaffinity(0)
     if cpu is not None:
         chosen, lock = cpu if cpu in before else None, None
@@ -271,7 +271,7 @@ def _free_cpu(cpus: list[int]) -> tuple[int | None, IO[str] | None]:
 
 
 def _wait(process: subprocess.Popen[bytes], deadline: float, stop: Callable[[], bool]) -> tuple[str, str]:
-    """The console, and what ended the guest: itself (""), "time" or "stop". It is dead afterwards, in any case."""
+    """The console, and why the guest ended: "" (by itself), "time" or "stop". It is dead afterwards in any case."""
     assert process.stdout is not None
     stream = process.stdout.fileno()
     console, verdict = bytearray(), ""

@@ -16,7 +16,7 @@ class Kernel:
     linux: Path
     """The kernel, a program."""
     release: str
-    """As `uname -r` says it."""
+    """The output of `uname -r`."""
     hz: int
     """Timer ticks a second; a part of every result."""
     variant: str

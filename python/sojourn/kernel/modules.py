@@ -73,7 +73,7 @@ def compile_in(kernel: Kernel, work: Path) -> None:
 
 
 def depends(module: bytes) -> list[str]:
-    """The modules that one needs, as it says itself."""
+    """The modules that a module declares as its dependencies."""
     found = re.search(rb"\0depends=([^\0]*)\0", module)
     return [name.replace("-", "_") for name in found[1].decode().split(",") if name] if found else []
 

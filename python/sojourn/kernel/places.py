@@ -20,7 +20,7 @@ def cache() -> Path:
 
 
 def shared() -> Path:
-    """The folder with `kernel/` and `tools/debian`: the repository, or what the wheel brought."""
+    """The folder with `kernel/` and `tools/debian`: the repository, or the wheel's data."""
     repository = Path(__file__).resolve().parents[3]
     installed = Path(sys.prefix) / "share" / "sojourn"
     for place in (repository, installed):

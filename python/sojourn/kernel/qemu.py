@@ -6,7 +6,7 @@ archive through a serial port that the guest opens after the job only. Random nu
 QEMU delivers some events when the host gets to them, above all on a busy host: a repetition may differ by some tenths
 of a percent. It is a cross-check, not a reference.
 
-With `cpus` above 1 the guest runs in the host's time, on as many threads: for what races would break.
+With `cpus` above 1 the guest runs in the host's time, on as many threads, for tests of races.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PACKAGES = ("qemu-system-x86", "qemu-system-common", "qemu-system-data", "seabio
 IMAGE = r"linux-image-(\d+)\.(\d+)\.(?!.*(?:cloud|rt|unsigned|dbg))\S*-amd64$"
 """Package names: the plain kernels, neither those for clouds nor for real time."""
 HZ = 250
-"""Debian's."""
+"""Ticks a second of Debian's kernels."""
 WORK = "/work"
 """The run's folder in the guest; `sojourn-guest` reads it from the environment variable SOJOURN_WORK."""
 KEPT = ("net", "drivers/net", "drivers/char", "drivers/virtio", "lib", "crypto")
@@ -39,7 +39,7 @@ KEPT = ("net", "drivers/net", "drivers/char", "drivers/virtio", "lib", "crypto")
 LOADED = re.compile(
     r"(sch|cls|act|em)_\w+|tcp_\w+|veth|ifb|dummy|ipip|bridge|8021q|inet_diag|udp_diag|nf_conntrack|pktgen"
 )
-"""Those that are loaded before the job, with what they depend on."""
+"""Modules that are loaded before the job, with their dependencies."""
 NOT_LOADED = {"tcp_diag", "sch_teql", "act_ipt", "em_ipt", "em_canid", "em_ipset", "sch_mqprio_lib", "act_sample"}
 BEFORE = ("crc32c_generic",)
 """Modules that others need without naming them as a dependency."""
@@ -234,7 +234,7 @@ def _names(shelf: dict[str, Path]) -> list[str]:
 
 
 def _in_order(shelf: dict[str, Path], names: Iterable[str]) -> list[str]:
-    """Modules with what they depend on, each after those."""
+    """Modules with their dependencies, each after the ones that it depends on."""
     order: list[str] = []
 
     def add(name: str) -> None:

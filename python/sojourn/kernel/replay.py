@@ -30,7 +30,7 @@ def replay(
     module: Path | None = None,
     kernel: Kernel | None = None,
 ) -> tuple[bytes, list[str], dict[str, Any] | None]:
-    """Fates as CSV, warnings, and what `tc -s` says of the discipline at the end, as `_core.replay` gives them.
+    """Fates as CSV, warnings, and the statistics of `tc -s` at the end, in the form of `_core.replay`.
 
     `qdisc` is a line for tc; `module` a discipline's own module: a file, or a folder with a Kbuild. The last is None
     where tc has no JSON for the discipline.

@@ -1,4 +1,4 @@
-"""Runs of a scenario in the kernel world: a guest a run, and from what it leaves the results of any world."""
+"""Runs of a scenario in the kernel world: each run is played by a guest, whose files become a result."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Finds a Linux source: in a package of the system's package manager, or in a folder that the user names.
+"""Where a Linux source comes from: the system's package manager, or a tree of the user's.
 
-On Debian, the source comes from the newest `linux-source-*` package of a supported version. Packages are looked up in
-the system's package lists and, for backports, in lists of our own from the same mirror. The system's files are not
-changed, and no mirror address is hard-coded.
+From the package manager it is Debian's newest `linux-source-*` package in the supported range. In addition to the
+system's own package lists, temporary lists for the backports of the same mirror are used: the system is not changed,
+and no other address is used.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ Tell = Callable[[str, float], None]
 
 @dataclass(frozen=True)
 class Source:
-    """A source of Linux that can be had."""
+    """A source of Linux that is available."""
 
     version: str
-    """As its name has it, such as 6.1: the makefile inside knows the third number."""
+    """The version in the package's name, such as 6.1; the third number is in its makefile."""
     identity: str
     """Identifies its content in the kernel's digest: the package's name and version, or a digest of a tree's files."""
     package: str | None = None
@@ -69,7 +69,7 @@ class Source:
 
 
 def of_tree(tree: Path) -> Source:
-    """A kernel tree of somebody's own: copied before it is patched."""
+    """A kernel tree of the user's, which is copied before it is patched."""
     makefile = tree / "Makefile"
     if not (tree / "arch" / "um" / "Kconfig").is_file() or not makefile.is_file():
         raise Refusal(f"--source {tree}: expected the top of a Linux source tree, with arch/um")
@@ -108,7 +108,8 @@ def packages(version: str | None) -> Iterator[list[Source]]:
 
 @contextmanager
 def lists(version: str | None, pattern: str, *, everywhere: bool = False) -> Iterator[list[Source]]:
-    """Yields the packages whose names match, best first: the newest, or those of one version.
+    """The packages whose names match, best first: the newest, or those of one version.
+    Temporary lists exist until the block ends.
 
     Our own lists are searched only if the system's have no such package, or with `everywhere` if no version is
     requested. They are removed on exit, so packages from them must be downloaded before.

@@ -1,7 +1,7 @@
 """The kernels in the cache: find one, list them, remove them.
 
 A kernel is a folder named by version, variant, HZ and the digest of everything that it was made from. It holds the
-program `linux`, `kernel.json` with what is known of it, and `build` and `source`: what modules are built against.
+program `linux`, `kernel.json` with facts about it, and `build` and `source`, against which modules are built.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ VARIANTS = ("fast", "debug", "debian")
 RATES_HZ = (100, 250, 1000)
 FACTS = "kernel.json"
 TEMPORARY = ".new-"
-"""How the name of a folder begins that is not finished."""
+"""The beginning of an unfinished folder's name."""
 
 
 def find(variant: str = "fast", hz: int = 250, version: str | None = None) -> Kernel:
     """The newest kernel of the cache that fits, with our modules, which are built if their sources changed.
 
-    The environment's SOJOURN_KERNEL names a build tree that is taken instead. `version` is a prefix: 6.1, 7.3.4.
+    The environment variable SOJOURN_KERNEL names a build tree that is used instead. `version` is a prefix: 6.1, 7.3.4.
     """
     asked = os.environ.get("SOJOURN_KERNEL")
     found = [of_tree(Path(asked))] if asked and variant != "debian" else _fitting(variant, hz, version)
@@ -59,7 +59,7 @@ def _stale(variant: str, hz: int) -> bool:
 
 
 def is_current(folder: Path) -> bool:
-    """Whether a kernel of the cache was made from the configuration and patches of today; Debian's has none of ours."""
+    """Whether a kernel of the cache was made from the current configuration and patches; Debian's has none of ours."""
     known = facts(folder)
     return known["variant"] == "debian" or known.get("ours") == recipe.digest(known["variant"])
 
@@ -96,7 +96,7 @@ def of_folder(folder: Path) -> Kernel | None:
 
 
 def of_tree(tree: Path) -> Kernel:
-    """The kernel in a build tree (`make O=`) of somebody's own."""
+    """The kernel in a build tree (`make O=`) of the user's."""
     linux, config = tree / "linux", tree / ".config"
     release = tree / "include" / "config" / "kernel.release"
     for file in (linux, config, release, tree / "Module.symvers"):
@@ -130,7 +130,7 @@ def remove(folder: Path) -> None:
 
 
 def sweep_leftovers() -> None:
-    """Removes what builds left that were killed."""
+    """Removes the files of builds that were killed."""
     for left in places.cache().glob(f"{TEMPORARY}*"):
         owner = re.search(r"(\d+)-", left.name)
         if owner and not Path(f"/proc/{owner[1]}").exists():
@@ -138,7 +138,7 @@ def sweep_leftovers() -> None:
 
 
 def remove_leftovers(also: tuple[str, ...] = ()) -> None:
-    """Removes the archives of sources, what interrupted builds left, and other folders of the cache by name."""
+    """Removes the archives of sources, remains of interrupted builds, and other folders of the cache by name."""
     sweep_leftovers()
     for name in ("sources", *also):
         if (places.cache() / name).is_dir():

@@ -32,7 +32,7 @@ NO_OTHER_TOOLS = ("RUSTC=false", "BINDGEN=false", "PAHOLE=false")
 """Arguments of make that hide other tools of the machine: they would change the configuration, and so the kernel."""
 TICK_S = 0.2
 LAST_BREATH_S = 5.0
-"""How long killed processes may take to go."""
+"""Seconds that killed processes may take to end."""
 NOT_BROUGHT = {"gcc", "perl"}
 """A compiler and an interpreter with all their parts: those are the system's own."""
 
@@ -68,7 +68,7 @@ def missing() -> list[str]:
 
 
 def bring() -> None:
-    """Brings what is missing into the cache; a `Refusal` names the packages that can't be had that way."""
+    """Fetches missing tools into the cache; a `Refusal` names the packages that are not available."""
     absent = missing()
     fetchable = [NEEDED[program] for program in absent if program not in NOT_BROUGHT]
     if fetchable and shutil.which("apt-get") and shutil.which("dpkg-deb"):
@@ -113,9 +113,9 @@ def run(
     line: Callable[[str], None] = lambda _line: None,
     tick: Callable[[], None] = lambda: None,
 ) -> str:
-    """Runs a program to its end and returns all that it said; `line` sees each line, `tick` is called now and then.
+    """Runs a program to its end and returns its output. `line` is called with each line, `tick` from time to time.
 
-    Whatever ends us early ends it too, with everything that it started.
+    If we are ended early, the program and all processes that it started are ended too.
     """
     said, rest = bytearray(), b""
     with _process(command, cwd, surroundings or environment()) as process:
@@ -153,7 +153,7 @@ def _process(command: list[str], cwd: Path | None, surroundings: dict[str, str])
         if process is not None:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            # Only `process` can be waited for; the others' death shows by the end of what they could say.
+            # Only `process` can be waited for; the others' death shows by the end of their output.
             with suppress(subprocess.TimeoutExpired):
                 process.communicate(timeout=LAST_BREATH_S)
         raise
@@ -183,7 +183,7 @@ def _uninterrupted() -> Iterator[None]:
 
 
 def real(program: str, package: str) -> Path:
-    """A program's own file, brought if need be: not the cache's wrapper, which a guest could not start."""
+    """A program's own file, fetched if necessary; not the cache's wrapper, which a guest could not start."""
     found = _file_of(program)
     if found is None:
         unpack(package)

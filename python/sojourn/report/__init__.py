@@ -31,7 +31,7 @@ def write(
     baseline: str | None = None,
     form: Format = "png",
 ) -> Path:
-    """Writes the page and the pictures into the folder, the pictures in this format; says where the page is.
+    """Writes the page and the pictures into the folder, the pictures in this format. Returns the page's path.
 
     `baseline` is as in `paired.differences`.
     """

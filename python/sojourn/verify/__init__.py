@@ -1,4 +1,4 @@
-"""Whether a queue discipline does what its RFC says, and what ours does: on any implementation that plays a trace."""
+"""Verifies a queue discipline, of any implementation that plays a trace, against its RFC and against ours."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ __all__ = [
 PEEKED = {"codel", "fq_codel", "pie", "fq_pie", "sfq", "cake"}
 """As a child of tbf, these dequeue a packet when tbf peeks at it: their statistics already count it as sent."""
 RANDOM = {"red", "pie", "fq_pie", "cake", "dualpi2", "blue", "sfb", "choke"}
-"""They draw random numbers, which a program does by itself: it is compared with ours in distribution."""
+"""Disciplines that draw random numbers. Every implementation draws its own: they are compared in distribution."""
 LOADS = (70, 100, 130, 200, 320)
-"""Percent of what the link takes, in turn."""
+"""Loads in percent of the link's rate, one after the other."""
 LINK = 10_000_000
-"""Bits per second at which the link of the random traces asks."""
+"""The rate in bit/s at which the link of the random traces dequeues."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Asked, and without a fault."""
+        """Whether the question was asked, and no fault was found."""
         return self.word == "passed"
 
 
 @dataclass(frozen=True)
 class Played:
-    """A trace, and what a subject made of it."""
+    """A trace, and the fates that a subject returned."""
 
     trace: Trace
     theirs: bytes
@@ -75,7 +75,7 @@ def _play(subject: Subject, trace: Trace) -> Played:
 
 
 def line_of(text: str) -> Line:
-    """A line of `tc` words, understood."""
+    """Parses a line of `tc` words."""
     said = _core.qdisc(text)
     return Line(said["kind"], said["full"], said["values"])
 
@@ -146,7 +146,7 @@ def _in_order(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
 
 
 def _marked(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
-    """Only who is ECN-capable is marked (RFC 3168 §5)."""
+    """Only ECN-capable packets are marked (RFC 3168 §5)."""
     for packet, fate in zip(trace.packets(), seen, strict=True):
         if fate.word == "marked" and packet.ecn == NOT_ECT:
             return f"packet {fate.number} is marked, and was not ECN-capable"
@@ -154,7 +154,7 @@ def _marked(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
 
 
 def _waiting(trace: Trace, seen: Sequence[Fate]) -> Iterator[tuple[int, int, int]]:
-    """At each instant: when, how many wait after it, and how many left less than the link asked for."""
+    """For each instant: its time, the packets that wait after it, and the dequeues that found no packet."""
     change: dict[int, list[int]] = {}
     for packet, fate in zip(trace.packets(), seen, strict=True):
         change.setdefault(packet.at, [0, 0])[0] += 1
@@ -183,7 +183,7 @@ def _works(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
 
 
 def _shaped(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
-    """A bucket of `burst` bytes that fills at `rate`: a packet longer than what is in it would be too early, and while
+    """A bucket of `burst` bytes that fills at `rate`: a packet longer than its content would be too early, and while
     packets wait the link gets one whenever the bucket holds that and an MTU more."""
     rate, most = line.number("rate"), line.number("burst") + FULL
     if line.kind == "htb":

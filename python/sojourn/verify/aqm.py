@@ -1,4 +1,4 @@
-"""Questions to disciplines that drop at random: what must hold whatever numbers are drawn, or within wide bounds."""
+"""Questions to disciplines that drop at random: statements that hold for any random numbers, or within wide bounds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ L4S = (ECT1, CE)
 
 
 def ask(found: Questions, line: Line) -> None:
-    """Adds what can be asked of this line."""
+    """Adds the questions that this line can be asked."""
     if line.kind in ("pie", "fq_pie"):
         _pie(found, line)
     if line.kind == "dualpi2":
@@ -39,7 +39,7 @@ def ask(found: Questions, line: Line) -> None:
 def offered(
     begin: int, end: int, percent: int, *, step: int = MS, ecn: Sequence[int] = (NOT_ECT,), flows: int = 1
 ) -> Trace:
-    """From `begin` to `end` a link that asks every `step`, and a load of this many percent of it."""
+    """A load of `percent` of the link's rate from `begin` to `end`; the link dequeues every `step`."""
     trace = Trace()
     for number in range((end - begin) * percent // 100 // step):
         at = begin + number * step * 100 // percent
@@ -48,7 +48,7 @@ def offered(
 
 
 def joined(*traces: Trace) -> Trace:
-    """All of them as one."""
+    """Several traces as one."""
     return Trace([row for trace in traces for row in trace.rows])
 
 
@@ -128,7 +128,7 @@ def _as_needed(trace: Trace, due: float) -> Check:
 
 
 def _first_signals(trace: Trace) -> Check:
-    """The first ten to arrive that are marked or dropped: the probability is small yet."""
+    """The first ten arrivals that are marked or dropped, while the probability is still small."""
 
     def check(seen: Sequence[Fate]) -> str | None:
         return marks(trace)([fate for fate in seen if fate.word in ("marked", "dropped")][:10])
@@ -141,7 +141,7 @@ def _drops_in_the_end(seen: Sequence[Fate]) -> str | None:
     if words.count("marked") == 0:
         return "nothing is marked"
     late = [fate for fate in seen if fate.word == "dropped" and fate.at > 10 * SECOND]
-    return None if late else "nothing is dropped after 10 s: expected a third of what comes"
+    return None if late else "nothing is dropped after 10 s: expected a third of the arrivals"
 
 
 # ---- DualQ ----
@@ -281,7 +281,7 @@ def _red(found: Questions, line: Line) -> None:
     capable = offered(0, seconds * SECOND, 130, ecn=(ECT0, NOT_ECT), flows=100_000)
     on = bool(line.values.get("ecn"))
     if not line.values.get("harddrop") and not line.values.get("nodrop"):
-        # Above the limit all are dropped: it is asked before.
+        # Above the limit all packets are dropped, which is asked before.
         ask_of_marks(found, "ECN-capable packets are marked", "RFC 3168 §5", capable, _first_signals(capable), on=on)
 
 
@@ -327,7 +327,7 @@ def _held(trace: Trace, begin: int, low: int, top: int) -> Check:
 
 
 def _unresponsive(found: Questions, line: Line) -> None:
-    """One flow sends as much as twenty others together, at one and a half times what the link takes."""
+    """One flow sends as much as twenty others together; the load is one and a half times the link's rate."""
     if line.number("limit") < 100 or line.number("max") > line.number("limit") // 2:
         found.left_out.append(("an unresponsive flow", "needs a limit of 100 packets, and a max of half of it"))
         return

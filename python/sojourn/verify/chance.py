@@ -1,9 +1,10 @@
-"""Whether a discipline that draws random numbers does, in distribution, what ours does, whatever numbers either draws.
+"""Compares a discipline that draws random numbers with ours in distribution, whatever numbers either draws.
 
-Overload comes in waves, so that what a discipline makes of it shows before it comes to rest: at rest each drops what
-the load asks, whatever its gains are. Counted is, over all waves and for each part of one, how many packets are dropped
-or marked, and how long the others wait. Ours plays the trace with many seeds; no count of the other's may lie further
-from their mean than chance alone puts it (`FALSE_ALARM`). Which gains a tenth off are noticed: tests/test_verify.
+Overload comes in waves, since the gains of a controller only show before it reaches its equilibrium: there it drops as
+the load demands, whatever its gains. For each part of a wave, over all waves, the dropped or marked packets are
+counted, and the delays of the others are added up. Ours plays the trace with many seeds; no count of the other
+implementation may be further from the mean of ours than chance allows (`FALSE_ALARM`). tests/test_verify.py shows which
+changes of gains by a tenth are detected.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from sojourn.verify.questions import Line
 from sojourn.verify.trace import MS, Fate, Trace
 
 SEEDS = 200
-"""So often ours plays a trace."""
+"""The number of seeds with which ours plays a trace."""
 FALSE_ALARM = 0.00001
-"""How likely a sound one is taken for faulty, all counts together."""
+"""The probability that a correct implementation fails, over all counts together."""
 PARTS = 4
 """Parts of a wave that are counted separately."""
 
@@ -47,7 +48,7 @@ WAVES = {
 
 
 def waves(line: Line) -> tuple[Trace, bytes]:
-    """The trace for this line, and for each of its packets in which part of a wave it comes."""
+    """The trace for this line, and for each packet the part of the wave in which it arrives."""
     wave = WAVES[line.kind]
     trace, parts, begin = Trace(), bytearray(), 0
     for _ in range(wave.waves):
@@ -77,7 +78,7 @@ def unlike(line: Line, rate: int, trace: Trace, parts: bytes, seen: Sequence[Fat
     for number, value in enumerate(theirs):
         column = [row[number] for row in ours]
         mean = fmean(column)
-        # Where ours draws next to nothing, other arithmetic may still make a little difference.
+        # If ours hardly varies with its random numbers, differences in arithmetic may still show a little.
         spread = (stdev(column) ** 2 * (1 + 1 / SEEDS) + 1 + (mean / 500) ** 2) ** 0.5
         if abs(value - mean) / spread > worst:
             worst = abs(value - mean) / spread
@@ -95,7 +96,7 @@ def _in_words(number: int, found: tuple[float, float, float], signals: tuple[flo
         mine, wanted, most = (f"{100 * count / came:.2f}" for count in found)
         what = f"{mine} % of the packets in {part} are dropped or marked"
         return f"{what}: expected {wanted} ± {most} %, as ours with {SEEDS} seeds"
-    # The trace's packets are not ECN-capable: what is not dropped leaves.
+    # The trace's packets are not ECN-capable: a packet that is not dropped is delivered.
     left = [max(came - count, 1.0) for count in signals]
     means = ((theirs, left[0]), (ours, left[1]), (far, left[1]))
     mine, wanted, most = (f"{total / count / 1000:.3g}" for total, count in means)

@@ -12,7 +12,7 @@ SHAPERS = ("tbf", "htb")
 
 
 def ask(found: Questions, line: Line) -> None:
-    """Adds what can be asked of this line."""
+    """Adds the questions that this line can be asked."""
     if line.kind in PER_FLOW:
         if is_roomy(line):
             _turns(found, line)
@@ -35,10 +35,10 @@ def ask(found: Questions, line: Line) -> None:
 
 
 def is_roomy(line: Line) -> bool:
-    """Whether nothing but the turn of the flows decides about a hundred packets and a few of another flow."""
+    """Whether a hundred packets and a few of another flow are below all limits, so that only scheduling decides."""
     least = {"limit": 220, "flow_limit": 100, "memory_limit": 1_000_000, "flows": 64, "target": 1_000_000}
     slow = line.values.get("maxrate") is not None or line.values.get("bandwidth") is not None
-    # ns-2's sfq refuses a flow that holds half of what is left.
+    # ns-2's sfq refuses a flow that holds half of the space that is left.
     small = line.kind == "sfq" and line.variant == "ns2"
     # In traces all flows go to one host.
     one_queue = line.kind == "cake" and not {"flowblind", "dsthost"}.isdisjoint(line.full.split())
@@ -90,7 +90,7 @@ def _round(trace: Trace, seen: Sequence[Fate]) -> str | None:
 
 
 def _fattest(found: Questions, line: Line) -> None:
-    """One packet too many, of a thin flow: the fattest flow loses half of its bytes from its head, up to a batch."""
+    """One packet above the limit, of a thin flow: the longest flow loses half of its bytes at its head, up to a batch."""
     limit, batch = line.number("limit"), line.number("drop_batch") or 64
     if not 20 <= limit <= 20_000 or line.number("flows") < 64 or 0 < line.number("memory_limit") < limit * 2500:
         found.left_out.append(("the fattest flow pays", "needs a limit of 20 to 20000 packets, and memory for them"))

@@ -1,8 +1,8 @@
-//! Proportional Rate Reduction (RFC 6937): how many segments each ACK releases while the window shrinks.
+//! Proportional Rate Reduction (RFC 6937): the number of segments that each ACK releases while the window is reduced.
 //!
-//! Above ssthresh the window falls in proportion to what is delivered; below it the reduction bound lets slow start
-//! refill the pipe, but, as Linux does, by one segment more than delivered only while the ACK point advances and
-//! nothing new is lost. On entry at least one segment is released: the fast retransmit.
+//! While more than ssthresh is in flight, segments are sent in proportion to the segments delivered. Below ssthresh the
+//! reduction bound lets slow start refill the pipe; as in Linux, it releases one segment more than was delivered only
+//! while the ACK point advances and no new loss is found. On entry at least one segment is released: the fast retransmit.
 
 /// State of one reduction. Counts in segments.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]

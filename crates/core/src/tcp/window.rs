@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(rtt_after(110_900, 10_950), 8 * 11_000, "from 99.95 to 110.9 ms");
         assert_eq!(rtt_after(109_000, 9_500), 8 * 11_000, "99 ms was echoed before");
         assert_eq!(rtt_after(109_000, 9_000), 8 * 9_000, "less than before");
-        assert_eq!(rtt_after(130_999, 29_000), 8 * 9_000 - 9_000 + 29_000, "an eighth of what is more");
+        assert_eq!(rtt_after(130_999, 29_000), 8 * 9_000 - 9_000 + 29_000, "an eighth of the difference");
         assert_eq!(rtt_after(130_999, 900), 8 * 9_000 - 9_000 + 29_000, "within one ms");
     }
 

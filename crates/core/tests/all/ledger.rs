@@ -125,7 +125,7 @@ pub struct Ledger {
     pub fates: Vec<(Parcel, Option<DropReason>)>,
 }
 
-/// Whether two things are the same, or words for what is not.
+/// An error with both values if they differ; `what` names them.
 fn same<T: PartialEq + fmt::Debug>(what: &str, one: T, other: T) -> Result<(), String> {
     if one == other { Ok(()) } else { Err(format!("{what}: {one:?} and {other:?}")) }
 }
@@ -262,7 +262,7 @@ impl Ledger {
             now = if waits && next < Time::NEVER { now.max(next) } else { now };
             in_vain = if waits { in_vain + 1 } else { 0 };
             if in_vain == 1000 {
-                // A bucket that became smaller than what waits for it never lets it go, in Linux too.
+                // A bucket that became smaller than a packet that waits for it never releases the packet, in Linux too.
                 let stuck = self.changed > 0 && matches!(self.spec, Spec::Tbf(_));
                 return if stuck { Ok(()) } else { Err(format!("at {now} something still waits")) };
             }

@@ -1,4 +1,4 @@
-//! HyStart++: slow start that ends where the delay rises, but not before five rounds have shown that it stays.
+//! HyStart++: slow start that ends when the delay rises, once five rounds have shown that it stays high.
 //!
 //! Source: RFC 9406. Principle: each round's least RTT is compared with that of the round before. Where it has risen by an
 //! eighth (4 to 16 ms), Conservative Slow Start begins, which grows a quarter as fast. If the RTT falls again it was jitter,
@@ -93,7 +93,7 @@ impl HyStartPlus {
         false
     }
 
-    /// Says whether this was the last round of Conservative Slow Start; the one in which it began counts (§4.2).
+    /// Returns whether this was the last round of Conservative Slow Start; the one in which it began counts (§4.2).
     fn next_round(&mut self, snd_nxt: u32) -> bool {
         self.window_end = snd_nxt;
         self.last_round_min_rtt = core::mem::replace(&mut self.current_round_min_rtt, INFINITY);

@@ -72,7 +72,7 @@ impl Bbr3 {
         }
     }
 
-    /// `IsTimeToProbeBW`: by the clock, or after as many rounds as Reno needs to grow by what is in flight.
+    /// `IsTimeToProbeBW`: by the clock, or after as many rounds as Reno needs to grow by the segments in flight.
     fn is_time_to_probe_bw(&self, flow: &Flow) -> bool {
         flow.now > self.probe.cycle_stamp + self.probe.wait
             || self.probe.rounds_since_up >= self.target_inflight(flow).min(RENO_ROUNDS)
@@ -99,7 +99,7 @@ impl Bbr3 {
         self.full_pipe.now
     }
 
-    /// `InflightWithHeadroom`: leaves some of what fits to others.
+    /// `InflightWithHeadroom`: leaves a part of the capacity to others.
     pub(super) fn inflight_with_headroom(&self) -> u32 {
         if self.bounds.inflight_longterm == NONE {
             return NONE;

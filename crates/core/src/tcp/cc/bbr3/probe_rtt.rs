@@ -75,7 +75,7 @@ impl Bbr3 {
         }
         self.min_rtt.probe_min_stamp = flow.now;
         flow.cwnd = flow.cwnd.max(self.restoration.prior_cwnd);
-        // §5.3.4.4 ExitProbeRTT: what is in flight is below the estimate already.
+        // §5.3.4.4 ExitProbeRTT: the data in flight is below the estimate already.
         self.reset_short_term_model();
         if self.full_pipe.reached {
             self.start_down(flow);

@@ -70,7 +70,7 @@ impl Bbr3 {
         }
     }
 
-    /// The queue is too long: what the last round delivered is known to fit.
+    /// The queue is too long: the segments delivered in the last round are known to fit.
     fn leave_startup(&mut self) {
         self.undo.state = Some(State::Startup);
         (self.full_pipe.now, self.full_pipe.reached) = (true, true);

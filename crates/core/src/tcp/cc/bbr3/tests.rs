@@ -84,7 +84,7 @@ impl Lab {
         }
     }
 
-    /// Runs until the state changes; from what, to what.
+    /// Runs until the state changes. Returns the state before and after.
     fn run_to_change(&mut self, ms: u64) -> (State, State) {
         let seen = self.changes.len();
         while self.changes.len() == seen {
@@ -215,7 +215,7 @@ fn a_6_probing_up_ends_on_loss_although_the_application_is_the_limit() {
     // So little is in flight that DOWN ends with the same ACK.
     assert_eq!((change.1, change.2), (State::Up, State::Cruise));
     assert!(lab.models[seen].probe.prev_too_high && lab.models[seen].probe.cycle_stamp == change.0.0 / 1000);
-    // §5.5.10.2: what the application limited says nothing of how much fits.
+    // §5.5.10.2: application-limited samples do not show how much fits.
     assert_eq!(lab.bbr().bounds.inflight_longterm, before);
 }
 
@@ -229,7 +229,7 @@ fn a_7_without_loss_neither_startup_nor_probing_up_ends_while_the_application_is
     let mut lab = Lab::bulk(AT_10_MBIT, 40);
     lab.run_into(State::Up, 9000);
     let now = lab.path.now.0 / 1_000_000;
-    // The first samples are of what was sent before.
+    // The first samples are of segments sent before.
     lab.write_in_chunks(4, 97, now + 20_000);
     let left = lab.changes.iter().filter(|change| change.1 == State::Up).count();
     assert_eq!((left, lab.bbr().state()), (0, State::Up), "{:?}", lab.changes);
