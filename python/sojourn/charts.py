@@ -137,7 +137,7 @@ def bars(axis: Axes, groups: Sequence[str], values: Mapping[str, Floats], colour
 
 
 def sojourn_shares(found: Sequence[RunRecord], hop: str) -> tuple[Floats, Floats]:
-    """The distribution of a queue's sojourn over delivered packets, averaged over runs: ms, and the share at or below."""
+    """The distribution of delivered packets' sojourn in a queue, averaged over runs: ms, and the share at or below."""
     distributions = [one.distribution[hop] for one in found if one.distribution.get(hop, {}).get("ms")]
     if not distributions:
         return np.array([]), np.array([])

@@ -108,8 +108,7 @@ def packages(version: str | None) -> Iterator[list[Source]]:
 
 @contextmanager
 def lists(version: str | None, pattern: str, *, everywhere: bool = False) -> Iterator[list[Source]]:
-    """The packages whose names match, best first: the newest, or those of one version.
-    Temporary lists exist until the block ends.
+    """The packages whose names match, best first: the newest, or those of one version. Ends with the temporary lists.
 
     Our own lists are searched only if the system's have no such package, or with `everywhere` if no version is
     requested. They are removed on exit, so packages from them must be downloaded before.

@@ -90,7 +90,7 @@ def _round(trace: Trace, seen: Sequence[Fate]) -> str | None:
 
 
 def _fattest(found: Questions, line: Line) -> None:
-    """One packet above the limit, of a thin flow: the longest flow loses half of its bytes at its head, up to a batch."""
+    """One packet above the limit, of a thin flow: the longest flow loses half its bytes, up to a batch, at its head."""
     limit, batch = line.number("limit"), line.number("drop_batch") or 64
     if not 20 <= limit <= 20_000 or line.number("flows") < 64 or 0 < line.number("memory_limit") < limit * 2500:
         found.left_out.append(("the fattest flow pays", "needs a limit of 20 to 20000 packets, and memory for them"))
