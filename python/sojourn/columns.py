@@ -1,6 +1,6 @@
-"""The columns of a store: a run's entry in the JSON of `sojourn run` as a row, and the identity of the run.
+"""The columns of a store: a run's entry in the JSON of `sojourn run` as a row, with the versions that produced it.
 
-The reference page docs/reference/store.md is generated from these columns.
+The reference page docs/reference/store.md is generated from this module.
 """
 
 from __future__ import annotations

@@ -169,9 +169,9 @@ def _about(address: str) -> tuple[str, str]:
 
 
 def refuse_unknown(address: str, addresses: Sequence[str], kinds: Mapping[str, str], asked: str = "--until") -> None:
-    """Refuses an address that is not in `addresses`, with those that are; `kinds` is the `flows` of `known`.
+    """Raises `Refusal` for an address that is not in `addresses`, and names addresses that are.
 
-    `asked` names the option or file that has the address.
+    `kinds` is the `flows` of `known`. `asked` is the option that named the address.
     """
     if address in addresses:
         return

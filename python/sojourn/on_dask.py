@@ -1,8 +1,8 @@
 """The executor that plays runs on a Dask cluster: `--on dask://HOST:PORT`, `--on dask`.
 
-A task of the cluster is a bundle of runs that lasts seconds, so that Dask's overhead does not matter. A worker only
-needs the package `sojourn` of the same version, since a plan includes the content of its files. A lost worker's
-bundles are played again by others. Results are kept by this process.
+A task of the cluster is a bundle of runs that lasts some seconds, so that Dask's overhead per task is small. A worker
+needs only the package `sojourn` in the same version, because a plan contains the content of its files. Bundles of a
+lost worker are played again by other workers. This process keeps the results.
 """
 
 from __future__ import annotations

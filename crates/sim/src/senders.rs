@@ -72,7 +72,7 @@ struct Row {
     lone: Option<u32>,
 }
 
-/// The hosts' own links, if TCP small queues bound the packets that wait there.
+/// Returns the hosts' own links, if TCP small queues limit the data that waits there.
 fn uplinks(scenario: &Scenario, topology: &Topology) -> Vec<AccessLink> {
     let looks = scenario.workload.entries.iter().any(|entry| entry.tcp.tsq.is_some());
     let Some(access) = scenario.access.as_ref().filter(|_| looks) else { return Vec::new() };

@@ -1,6 +1,6 @@
 """The command `sojourn`: one module for each verb, and the only place that turns errors into exit codes.
 
-0: done. 1: a bug of sojourn. 2: a request that cannot be met; one line says what is wrong, where, and what was
+0: success. 1: a bug in sojourn. 2: a request that cannot be met; one line says what is wrong, where, and what was
 expected. 130: interrupted.
 """
 
@@ -61,7 +61,7 @@ def _hide_pandas() -> None:
 
 
 def _stop_as_by_ctrl_c() -> None:
-    """Handles `kill` and a closed terminal like Ctrl-C, so that finished runs stay readable. `nohup` still works."""
+    """Treats `kill` and a closed terminal like Ctrl-C, so that finished runs remain readable; `nohup` still works."""
 
     def interrupt(*_signal: object) -> NoReturn:
         raise KeyboardInterrupt
@@ -78,7 +78,7 @@ def _say(message: str, code: int) -> NoReturn:
 
 
 def _leave(code: int) -> NoReturn:
-    """Ends the process. Output that can no longer be written does not make Python print an error at exit."""
+    """Exits. Output that cannot be written any more must not make Python complain at exit."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -91,8 +91,10 @@ def _scale(program: str) -> list[dict[str, Any]]:
 
 
 def _measured(command: list[str]) -> dict[str, Any]:
-    """The best of the runs of a process. The memory is that of another process with pages of 4 kB: with the huge pages
-    that the allocator uses, a peak would be known in steps of 2 MB only."""
+    """Returns the best of several runs of a process, with the memory of another run with pages of 4 kB.
+
+    The allocator asks for huge pages, with which the peak of memory is known only in steps of 2 MB.
+    """
     found: dict[str, Any] = json.loads(_output(command))
     once = json.loads(_output([*command, "--repeat", "1"], MIMALLOC_ALLOW_THP="0"))
     return found | {key: once[key] for key in ("rss_mb", "allocated_mb")}

@@ -1,8 +1,8 @@
-"""Where a Linux source comes from: the system's package manager, or a tree of the user's.
+"""Finds a Linux source: in a package of the system's package manager, or in a folder that the user names.
 
-From the package manager it is Debian's newest `linux-source-*` package in the supported range. In addition to the
-system's own package lists, temporary lists for the backports of the same mirror are used: the system is not changed,
-and no other address is used.
+On Debian, the source comes from the newest `linux-source-*` package of a supported version. Packages are looked up in
+the system's package lists and, for backports, in lists of our own from the same mirror. The system's files are not
+changed, and no mirror address is hard-coded.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def packages(version: str | None) -> Iterator[list[Source]]:
 
 @contextmanager
 def lists(version: str | None, pattern: str, *, everywhere: bool = False) -> Iterator[list[Source]]:
-    """The packages whose names match, best first: the newest, or those of one version. Ends with the temporary lists.
+    """Yields the packages whose names match, best first: the newest, or those of one version.
 
     Our own lists are searched only if the system's have no such package, or with `everywhere` if no version is
     requested. They are removed on exit, so packages from them must be downloaded before.

@@ -1,8 +1,9 @@
 //! Tests of responsiveness: connections that carry load, and probes on separate connections and on those with load.
 //!
-//! A self probe is a [`Data::Message`] on a connection with load. Where it goes the way of the load, it is the next bytes that TCP
-//! takes: from then on its time is that of the load, with its window, its queue, and the recovery of earlier losses, since TCP
-//! delivers in order. No data waits between the application and TCP there (the draft asks for TCP_NOTSENT_LOWAT).
+//! A self probe is a [`Data::Message`] on a connection with load. In the direction of the load, TCP sends it as the
+//! next bytes after those that it has taken already. Its time therefore includes the window and the queue of the load,
+//! and the retransmission of earlier losses, because TCP delivers in order. A world lets no data wait between the
+//! application and TCP in that direction (the draft asks for TCP_NOTSENT_LOWAT).
 //!
 //! Not modelled: TLS on the connections with load, and the processing time of the ends.
 
