@@ -601,7 +601,7 @@ def n29(runs: Needs) -> Quantities:
 
 
 def n30(runs: Needs) -> Quantities:
-    """Cleared less left, by seed: what is carried, and for how long packets wait."""
+    """The differences between a cleared and a kept queue, by seed: bytes carried, and delays."""
     cleared, left = ({word: runs[name].of(word) for word in (CODEL, TAIL)} for name in ("cleared", "left"))
 
     def more(word: str, address: str) -> Floats:

@@ -107,7 +107,7 @@ pub trait Packet {
         true
     }
 
-    /// Sets CE if the packet is ECN-capable; says whether it carries CE now (`INET_ECN_set_ce`).
+    /// Sets CE if the packet is ECN-capable. Returns whether it carries CE now (`INET_ECN_set_ce`).
     #[inline]
     fn mark(&mut self) -> bool {
         let capable = self.ecn().is_capable();

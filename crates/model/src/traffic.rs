@@ -298,7 +298,7 @@ fn directions(reader: &Reader<'_>) -> Result<&'static [Direction], Error> {
 fn user(reader: &Reader<'_>) -> Result<Option<String>, Error> {
     let Some(field) = reader.given("user") else { return Ok(None) };
     if reader.given("tunnel").is_some() {
-        return Err(field.fault("not with tunnel: what is inside a tunnel has no host that a queue could see"));
+        return Err(field.fault("not with tunnel: queues cannot see the host of packets inside a tunnel"));
     }
     field.name().map(Some)
 }

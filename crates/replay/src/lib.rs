@@ -627,7 +627,7 @@ impl Server {
         }
     }
 
-    /// When a discipline that holds its packets back wants to be asked again.
+    /// The time at which a discipline that holds its packets back must be asked again.
     fn held_until(&self, now: Time, replay: &Replay) -> Time {
         match replay.qdisc.next_event() {
             Time::NEVER => Time::NEVER,

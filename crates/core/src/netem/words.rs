@@ -212,7 +212,7 @@ fn slot(words: &mut Words<'_>, key: &str) -> Result<Slot, Error> {
 }
 
 impl fmt::Display for Params {
-    /// In tc's words; what is as it would be without is left out.
+    /// The parameters in tc's words, without those that have their defaults.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = String::new();
         let chance = |text: &mut String, key: &str, chance: Chance| {

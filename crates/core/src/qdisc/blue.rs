@@ -47,10 +47,10 @@ impl Parameters for Params {
     const TC: bool = false;
     const PARAMS: &'static [Param<Self>] = &[
         param!(Params.limit, Unit::Packets, "packets queued").range(1, u32::MAX as u64).printed().ours(),
-        param!(Params.increment, Unit::Real, "by so much an overflow raises the probability")
+        param!(Params.increment, Unit::Real, "the step by which an overflow raises the probability")
             .real_range(0.0, 1.0)
             .ours(),
-        param!(Params.decrement, Unit::Real, "by so much an idle link lowers it").real_range(0.0, 1.0).ours(),
+        param!(Params.decrement, Unit::Real, "the step by which an idle link lowers it").real_range(0.0, 1.0).ours(),
         param!(Params.freeze_time, Unit::Time, "least time between two such steps").range(MICROSECOND, MAX_SPAN).ours(),
         param!(Params.ecn, Unit::Flag("noecn"), "mark ECN-capable packets instead of early drops").ours(),
     ];

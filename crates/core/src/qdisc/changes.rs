@@ -54,7 +54,7 @@ fn what_a_change_does_not_name_stays_and_tc_hears_of_what_it_names() {
     let change = spec.changed("codel interval 50ms noecn").expect("a change");
     assert_eq!(change.spec.to_string(), "codel limit 300 target 7ms interval 50ms");
     assert_eq!(change.line, "codel interval 50ms noecn");
-    // tc sends red's parameters together: what is not named is what tc fills in.
+    // tc sends all of red's parameters together, and fills in those that the line does not name.
     let spec: Spec = "red limit 600000 min 30000 max 90000 avpkt 500 burst 90 ecn".parse().expect("red");
     let change = spec.changed("red limit 400000").expect("a change");
     assert_eq!(Ok(change.spec), "red limit 400000".parse());

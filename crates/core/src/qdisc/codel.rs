@@ -484,7 +484,7 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for Codel<P, L> {
         self.vars.dequeue(now, packet, &self.control, &mut self.stats, &mut self.queue, drops)
     }
 
-    /// `codel_change`: what is above the limit is dropped from the head, and CoDel doesn't see it.
+    /// `codel_change`: packets above the limit are dropped from the head, without CoDel's law.
     fn change(&mut self, _now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         self.limit = params.limit as usize;
         self.control.change(params.target, params.interval, params.ce_threshold, params.ecn);

@@ -313,7 +313,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for DualPi2<P> {
         None
     }
 
-    /// `dualpi2_change`: what is above the limits is dropped from the heads, first of the C queue.
+    /// `dualpi2_change`: packets above the limits are dropped from the heads, first of the C queue.
     fn change(&mut self, now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         self.update(now);
         let Controller::Linux(linux) = &mut self.controller else { return Err(Unchangeable) };

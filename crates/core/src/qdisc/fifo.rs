@@ -23,7 +23,7 @@ pub struct NoqueueParams {}
 
 impl Parameters for NoqueueParams {
     const NAME: &'static str = "noqueue";
-    const DOC: &'static str = "no buffer at all: what arrives while the link is busy is dropped";
+    const DOC: &'static str = "no buffer at all: a packet that arrives while the link is busy is dropped";
     const PARAMS: &'static [Param<Self>] = &[];
 }
 
@@ -247,7 +247,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Fifo<P> {
         self.take()
     }
 
-    /// `fifo_init`: a lower limit drops nothing of what is queued.
+    /// `fifo_init`: a lower limit drops no packet that is queued already.
     fn change(&mut self, _now: Time, params: &Params, _drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         if params.mode != self.mode {
             return Err(Unchangeable);

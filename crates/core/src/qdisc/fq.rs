@@ -122,7 +122,7 @@ impl Parameters for Params {
             .range(1, 1 << 20),
         param!(Params.maxrate, Unit::Rate, "rate that no flow may exceed; default: none").range(8, 34_359_738_360),
         param!(Params.pacing, Unit::Flag("nopacing"), "pace flows"),
-        param!(Params.refill_delay, Unit::Time, "a flow that was away for so long gets a new credit")
+        param!(Params.refill_delay, Unit::Time, "a flow that had no packet for this time gets a new credit")
             .range(MICROSECOND, MAX_SPAN),
         param!(Params.low_rate_threshold, Unit::Rate, "flows paced below this rate are not held back")
             .range(0, 34_359_738_360),

@@ -258,7 +258,7 @@ pub struct Param<T: 'static> {
     pub unit: Unit,
     /// Reads the field.
     pub get: fn(&T) -> Value,
-    /// Writes the field; says whether the value fits.
+    /// Writes the field. Returns whether the value fits.
     pub set: fn(&mut T, Value) -> bool,
     /// One line.
     pub doc: &'static str,

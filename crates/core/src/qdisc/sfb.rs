@@ -84,8 +84,8 @@ impl Parameters for Params {
             .range(1, 65_535)
             .printed()
             .zero_unsent(),
-        param!(Params.increment, Unit::Real, "by so much the probability grows").real_range(1e-5, 1.0).printed(),
-        param!(Params.decrement, Unit::Real, "by so much the probability of an empty bin falls")
+        param!(Params.increment, Unit::Real, "the step by which the probability grows").real_range(1e-5, 1.0).printed(),
+        param!(Params.decrement, Unit::Real, "the step by which the probability of an empty bin falls")
             .real_range(1e-5, 1.0)
             .printed(),
         param!(Params.penalty_rate, Unit::Number, "packets a second of a flow that does not respond")
@@ -188,7 +188,7 @@ pub struct Sfb<P> {
     backlog: u64,
 }
 
-/// Tokens flow in for so long at most.
+/// The longest time for which tokens accumulate.
 const LONGEST: u64 = 10 * HZ;
 /// Jiffies from the set-up to time zero, as in `replay --world kernel`.
 const SET_UP: u64 = 2;

@@ -291,7 +291,7 @@ impl<P: Packet + Copy> Sfq<P> {
         self.dep[next as usize].prev = x;
     }
 
-    /// Takes a queue from among those of its length; says whether it was the only one.
+    /// Removes a queue from the list of queues of its length. Returns whether it was the only one.
     #[inline]
     fn unlink(&mut self, x: u32) -> bool {
         let Links { next, prev } = self.dep[x as usize];

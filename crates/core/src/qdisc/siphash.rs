@@ -15,7 +15,7 @@ const ZEROS: usize = 4;
 /// The input's length in bytes, after which nothing is left over.
 const LENGTH: u64 = 48;
 
-/// A key, ready to hash flows: what comes before the flow's own bits is hashed already.
+/// A key that is ready to hash flows: the input before the flow's own bits has been hashed.
 #[derive(Clone, Copy, Debug)]
 pub struct Salt([u64; 4]);
 

@@ -106,7 +106,7 @@ impl Monitor {
         self.queues[usize::from(low)].arrived += 1;
     }
 
-    /// A packet that waited for so long meets its fate at the head of its queue.
+    /// A packet leaves the head of its queue after `waited`, with this fate.
     pub fn leaves(&mut self, low: bool, bytes: u32, waited: Span, ecn: Ecn, fate: Fate) {
         let queue = &mut self.queues[usize::from(low)];
         match (fate, ecn.is_capable()) {

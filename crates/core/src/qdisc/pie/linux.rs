@@ -13,7 +13,7 @@ const PSCHED_TICKS_PER_SEC: u64 = 1_000_000_000 >> PSCHED_SHIFT;
 const QUEUE_THRESHOLD: u32 = 16_384;
 /// `avg_dq_rate` is in 2^-8 bytes a tick.
 const PIE_SCALE: u32 = 8;
-/// After so long without congestion a burst may last so long again.
+/// The burst allowance, which is granted again after a time without congestion.
 const MAX_BURST: u64 = ticks(Span::from_millis(150));
 
 const fn ticks(span: Span) -> u64 {
