@@ -184,7 +184,7 @@ class Store:
         return True
 
     def fold(self) -> None:
-        """Moves finished runs to where queries read them, and clears away what killed processes left."""
+        """Moves finished runs to where queries read them, and removes the files that killed processes left."""
         with self._locked(fcntl.LOCK_EX):
             self._clear()
             packs = self._packs()
@@ -257,12 +257,12 @@ class Store:
             self._ids[path.name] = set(file.read(["id"])["id"].to_pylist())
 
     def _or_away(self, path: Path, read: Any) -> None:
-        """Reads a file of runs; one that is damaged is set aside, and its runs are not there any more."""
+        """Reads a file of runs. A damaged one is set aside, and its runs count as missing."""
         try:
             read(path)
         except (OSError, pa.ArrowException) as error:
             if isinstance(error, OSError) and error.errno is not None:
-                raise  # the disk's fault, or the rights', not the file's
+                raise  # an error of the disk or of permissions, not of the file
             aside = path.with_suffix(".damaged")
             with suppress(FileNotFoundError):
                 path.rename(aside)
@@ -289,11 +289,11 @@ class Store:
             else:
                 seen |= self._ids[pack.name]
 
-    # Asking it.
+    # Queries.
 
     @contextmanager
     def connect(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection to DuckDB with the view `runs`, of files that are whole; they stay as they are inside.
+        """A connection to DuckDB with the view `runs` of all undamaged files, which do not change inside the block.
 
         It has one thread: sums are made in one order, and the same query gives the same bytes.
         """
@@ -328,12 +328,12 @@ def _whole(path: Path) -> pa.Table:
 
 
 def _check_end(path: Path) -> None:
-    """Refuses a file that was cut short; its series are read when they are drawn."""
+    """Refuses a file that was cut short, without reading its series, which are read when they are drawn."""
     pq.read_metadata(path)
 
 
 def _check_pages(path: Path) -> None:
-    """Reads all of a file, by its pages' checksums."""
+    """Reads a whole file, which checks the checksums of its pages."""
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         for _ in file.iter_batches(GROUP):
             pass

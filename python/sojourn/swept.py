@@ -26,9 +26,9 @@ from sojourn.words import Quantity, number_text, percent_text, quantity, rate_te
 
 NAME = "sweep"
 LEAST_VALUES = 3
-"""Values from which on a number is worth a curve."""
+"""The least number of values for a curve."""
 DECADES = 15.0
-"""Ratio of the largest to the least value from which on an axis is logarithmic."""
+"""The least ratio of the largest to the smallest value for a logarithmic axis."""
 MOST_PANELS, MOST_ROWS = 3, 4
 LEFT, BETWEEN, RIGHT = 0.75, 0.72, 2.3
 NARROW_LEFT = 0.78
@@ -64,7 +64,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Axis:
-    """A number that is swept: how to find its value in a combination's set, and what is left of the set then."""
+    """A number that is swept, with its value in each combination, and the other values of each combination."""
 
     name: str
     values: list[Quantity | None]
@@ -73,7 +73,7 @@ class Axis:
 
     @property
     def count(self) -> int:
-        """Different values."""
+        """The number of different values."""
         return len({one.value for one in self.values if one})
 
 
@@ -91,7 +91,7 @@ def axis_of(combinations: Sequence[Case], hop: str) -> Axis | None:
 def _rests(sets: Sequence[Mapping[str, Any]], hop: str, given: Sequence[object]) -> list[dict[str, Any]]:
     """Other values that each combination sets: without this queue's discipline, and without those that `given` decides.
 
-    Keys that move together with a discipline or with the number (`zip`) say nothing of their own.
+    Keys that change together with a discipline or with the number (`zip`) add nothing, and are left out.
     """
     hops = [hop]
     keys = dict.fromkeys(key for one in sets for key in one)
@@ -136,7 +136,7 @@ class _Plan:
 
     points: list[Point]
     titles: dict[str, str]
-    """By what else varies, in words; one empty title where nothing does."""
+    """Titles by the other values that vary, in words; one empty title if none does."""
     kept: list[str]
     """Those that have a row of panels."""
     colours: dict[str, str]
@@ -232,7 +232,7 @@ def _narrow(title: str, subtitle: str, about: str, plan: _Plan, measures: Sequen
 
 
 def _measures(combinations: Sequence[Case], hop: str) -> list[Measure]:
-    """The wait in the queue, what the smallest flows notice, and what the link carried."""
+    """The measures: the wait in the queue, the delay of the smallest flows, and the link's throughput."""
     delays = felt.measures(combinations, hop)[: MOST_PANELS - 1]
     made = [Measure(f"{one.name}_p95", one.title, _p95(one), _scaled(one.unit)) for one in delays]
     hops = (link for one in combinations for record in one.runs for link in record.about["hops"])

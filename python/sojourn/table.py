@@ -42,13 +42,13 @@ class Column:
     digits: int = 3
     scale: float = 1.0
     better: str = ""
-    """Which values are better: `lower`, `higher`, or neither (empty)."""
+    """The better values: `lower`, `higher`, or empty if neither is better."""
     how: str = "mean"
     """How several flows' numbers are combined: a key of `cases.OVER`."""
     above_base: bool = False
     """Whether the base RTT is subtracted."""
     silent_at_zero: bool = False
-    """The column is left out where every case has zero."""
+    """Whether the column is left out if every case has zero."""
 
     @property
     def heads(self) -> list[str]:
@@ -357,7 +357,7 @@ def _way(queue: str) -> str:
 def _users_table(cases: Cases) -> Table:
     """The goodput of each user in each direction, and how equal they are: whether hosts are isolated from each other.
 
-    The scenario says which flows are a user's. Flows without a user are in none of the columns.
+    The scenario assigns flows to users. Flows without a user are in none of the columns.
     """
     names = list(dict.fromkeys(flow.user for flow in cases.flows if flow.user))
     columns = [Column(name, "Mbit/s", USER_GOODPUT, GOODPUT.path, how="sum") for name in names] + [USERS_JAIN]
@@ -374,7 +374,7 @@ def _users_table(cases: Cases) -> Table:
 def _of_users(cases: Cases, way: str) -> list[Address | None]:
     """The goodput of each user's flows in a direction, then Jain's index; None where there is no such flow.
 
-    The index is over the users with long flows in this direction: others may have sent all that they had to send.
+    The index covers the users with long flows in this direction: others may have sent all of their data.
     """
     users: dict[str, list[Flow]] = {flow.user: [] for flow in cases.flows if flow.user}
     for flow in cases.flows:
@@ -464,7 +464,7 @@ def _table(
 
 
 def _says_something(cells: Sequence[Cell]) -> bool:
-    """Whether a column has a number that is worth its room."""
+    """Whether a column has a number that is worth showing."""
     present = [one for one in cells if one.mean is not None]
     if present and present[0].column.silent_at_zero:
         return any(one.mean.value for one in present if one.mean)
@@ -595,7 +595,7 @@ def commands(cases: Cases) -> list[Command]:
 
 
 def undescribed(cases: Cases) -> list[str]:
-    """A sentence for each queue that is shown although the file does not describe it: what it was taken to be."""
+    """A sentence for each shown queue that the file does not describe, with the discipline that was assumed for it."""
     found = []
     for queue in (one for one in cases.shown if one in cases.undescribed):
         lines = dict.fromkeys(of_case[queue] for of_case in cases.qdiscs if queue in of_case)
@@ -666,7 +666,7 @@ def as_html(cases: Cases) -> str:
 
 
 def as_arrow(runs: Sequence[RunRecord]) -> pa.Table:
-    """One row a run, as `as_csv` has it, with null where a run has no value."""
+    """One row a run with the columns of `as_csv`; null if a run has no value."""
     import pyarrow as pa
 
     flat, keys = _flat(runs)

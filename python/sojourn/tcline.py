@@ -1,4 +1,4 @@
-"""The `tc` command that sets a discipline on a real Linux router. All of the Python code gets it here."""
+"""The `tc` command that sets a discipline on a real Linux router. The only place that builds it."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Width:
     mean: Mean | None
     """Over the seeds that have a value; None if none has."""
     more_seeds: int | None
-    """About how many more seeds are needed; None if no number would do, or if it cannot be said."""
+    """About how many more seeds are needed; None if no number would do, or if it cannot be estimated."""
 
 
 def refuse_too_few_seeds(most: int) -> None:

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any, Literal
 
 NOTHING = "–"
-"""Stands for a value that does not exist."""
+"""The sign for a value that does not exist."""
 
 Kind = Literal["time", "rate", "size", "bdp", "number"]
 
@@ -56,7 +56,7 @@ def rate_text(mbit: float | None, digits: int = 3) -> str:
 
 
 OUTAGE_MBIT = 1e-6
-"""The scenario's reader makes a bit per second of an outage."""
+"""A rate up to this is an outage: the scenario's reader turns an outage into one bit per second."""
 
 
 def link_rate_text(mbit: float) -> str:
@@ -148,7 +148,7 @@ def _toml_key(key: str) -> str:
 
 
 def schedule_text(value: object) -> object:
-    """A value as its description has it: one that changes with time is the first, then each later one with its time.
+    """A value as in a run's description: if it changes with time, the first one, then each later one with its time.
 
     Other lists, such as a measuring window, and tables are TOML.
     """

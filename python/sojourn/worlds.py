@@ -94,7 +94,7 @@ def simulator() -> str:
 def draws(world: World, plan: _core.Plan, indices: Sequence[int]) -> bool:
     """Whether seeds make a difference in any of these runs; a kernel's runs always count as random.
 
-    A combination's first run speaks for all its seeds.
+    Only the first run of each combination is asked: it has the answer for all seeds.
     """
     if world.name != "sim":
         return True
