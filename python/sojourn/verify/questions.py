@@ -50,7 +50,7 @@ class Questions:
     left_out: list[tuple[str, str]] = field(default_factory=list)
 
     def ask(self, name: str, source: str, trace: Trace, check: Check) -> None:
-        """Adds one."""
+        """Adds a question."""
         self.asked.append(Question(name, source, trace, check))
 
 
@@ -98,7 +98,7 @@ def marks(trace: Trace) -> Check:
 
 
 def none_marked(seen: Sequence[Fate]) -> str | None:
-    """Something is dropped, and nothing is marked."""
+    """At least one packet is dropped, and none is marked."""
     hit = signals(seen)
     if not hit:
         return "nothing is dropped"
@@ -134,7 +134,7 @@ def drops_arrive(trace: Trace) -> Check:
 
 
 def delays(trace: Trace, seen: Sequence[Fate], *, begin: int, end: int) -> list[int]:
-    """How long those waited that left in [begin, end), in order of their arrival."""
+    """The delays of the packets that left in [begin, end), in the order of their arrival."""
     pairs = zip(trace.packets(), seen, strict=True)
     return [fate.at - packet.at for packet, fate in pairs if fate.left and begin <= fate.at < end]
 

@@ -31,11 +31,11 @@ LAST_WORDS = 1 << 16
 
 
 class Subject(Protocol):
-    """Something that can be asked."""
+    """An implementation that can be asked questions."""
 
     @property
     def name(self) -> str:
-        """For the reader."""
+        """The name in messages."""
 
     def play(self, trace: bytes) -> bytes:
         """The fates as CSV. Raises `Refusal` if it can't be asked."""
@@ -61,7 +61,7 @@ class Program:
 
     command: str
     patience_s: int = 60
-    """How long it may think about a trace."""
+    """The most seconds for an answer."""
 
     @property
     def name(self) -> str:
@@ -90,7 +90,7 @@ class Program:
                     most = MOST_BYTES[0] + MOST_BYTES[1] * trace.count(b"\n")
                     said, complained = self._heard(asked, most, time.monotonic() + self.patience_s)
                 finally:
-                    # All that it started: it is not waited for yet, so the number is its group's, also if it has ended.
+                    # Ends all processes that it started. It has not been waited for: even if it ended, the number is its group's.
                     os.killpg(asked.pid, signal.SIGKILL)
         if asked.returncode != 0:
             last = complained.decode("utf-8", "replace").strip().splitlines()[-1:] or ["it said nothing"]
@@ -213,7 +213,7 @@ class Library:
 
 
 def of_kernel(line: str) -> str:
-    """The line with the variant that the guest's kernel is, unless it names one."""
+    """The line with the variant of the guest's kernel, unless the line names a variant."""
     from sojourn.kernel import store
 
     return _core.as_in(line, store.find().version)
@@ -230,7 +230,7 @@ class Kernel:
 
     @property
     def name(self) -> str:
-        """Which one."""
+        """The module, or the kernel, in messages."""
         return f"{self.module} in the real kernel" if self.module else "the real kernel's"
 
     def play(self, trace: bytes) -> bytes:

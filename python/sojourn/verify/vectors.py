@@ -1,4 +1,4 @@
-"""Named questions to a discipline: a trace made for one statement of an RFC, and what its packets must show."""
+"""Named questions to a discipline: a trace that tests one statement of an RFC, and the fates that it must give."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LAWS = {
     "rfc8289": (0.0, 1.0, 1.7071, 2.2845, 2.7845, 3.2317, 3.6399, 4.0179, 4.3714, 4.7048),
     "linux": (0.0, 1.0, 1.5, 2.0625, 2.5503, 2.9918, 3.3959, 3.7711, 4.1226, 4.4544),
 }
-"""When drops follow the first one, in intervals: RFC 8289's square root, and Linux's with one Newton step a drop."""
+"""Times of drops after the first, in intervals: by RFC 8289's square root, and by Linux's, a Newton step a drop."""
 
 
 def of(line: Line) -> Questions:
@@ -158,7 +158,7 @@ def _reset(found: Questions, target: int, interval: int, step: int) -> None:
 
 
 def _again(found: Questions, interval: int, step: int, *, ns2: bool) -> None:
-    """A second time of trouble, soon after the first or long after it."""
+    """A second period above the target, soon after the first or long after it."""
     rests = (
         ("soon after, it goes on where it was", interval // 2),
         ("after 12 intervals, it goes on where it was", 12 * interval),
