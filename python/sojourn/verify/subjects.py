@@ -90,7 +90,7 @@ class Program:
                     most = MOST_BYTES[0] + MOST_BYTES[1] * trace.count(b"\n")
                     said, complained = self._heard(asked, most, time.monotonic() + self.patience_s)
                 finally:
-                    # Ends all processes that it started. It has not been waited for: even if it ended, the number is its group's.
+                    # Ends all that it started. It is not waited for yet, so the number is still its group's.
                     os.killpg(asked.pid, signal.SIGKILL)
         if asked.returncode != 0:
             last = complained.decode("utf-8", "replace").strip().splitlines()[-1:] or ["it said nothing"]
