@@ -71,7 +71,8 @@ pub struct Config {
     pub iw: u32,
     /// Receive window in segments: the most that is ever offered.
     pub rwnd: u32,
-    /// Largest receive buffer in bytes (Linux `tcp_rmem[2]`), below which the offered window is tuned; without one, `rwnd` is offered at once.
+    /// Largest receive buffer in bytes (Linux `tcp_rmem[2]`), below which the offered window is tuned. Without one, `rwnd` is offered at
+    /// once.
     pub rmem: Option<u32>,
     /// Largest send buffer in bytes (Linux `tcp_wmem[2]`), below which the buffer is tuned. An application waits while it is full.
     /// Without one, all that the application has may be sent.
