@@ -307,9 +307,9 @@ impl Ends {
         &self.sacks.slots[packet.place() as usize]
     }
 
-    /// Prefetches the state that an in-order segment needs, and that [`Ends::warm_held`] reads.
+    /// Prefetches the state that an in-order segment needs, and that [`Ends::prefetch_held`] reads.
     #[inline]
-    pub fn warm(&self, conn: u32) {
+    pub fn prefetch(&self, conn: u32) {
         if let Some(end) = self.ends.get(conn as usize) {
             Processor.fetch(end);
             end.tcp.prefetch(&Processor);
@@ -318,7 +318,7 @@ impl Ends {
 
     /// Prefetches the memory that this state points to.
     #[inline]
-    pub fn warm_held(&self, conn: u32) {
+    pub fn prefetch_held(&self, conn: u32) {
         if let Some(end) = self.ends.get(conn as usize) {
             end.tcp.prefetch_held(&Processor);
         }
@@ -326,7 +326,7 @@ impl Ends {
 
     /// Prefetches the content of an ACK beyond its header.
     #[inline]
-    pub fn warm_blocks(&self, packet: &Packet) {
+    pub fn prefetch_options(&self, packet: &Packet) {
         if let Some(options) = self.sacks.slots.get(packet.place() as usize) {
             Processor.fetch(options);
         }

@@ -402,7 +402,7 @@ impl Net for Fabric<'_> {
         self.emit(fin);
     }
 
-    fn shaken(&self, conn: u32) -> Option<Span> {
+    fn handshake_rtt(&self, conn: u32) -> Option<Span> {
         self.ends.handshake_rtt(conn)
     }
 }

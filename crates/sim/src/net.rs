@@ -59,5 +59,5 @@ pub trait Net {
     /// The receiver of a data sender closes the connection.
     fn close(&mut self, now: Time, conn: u32);
     /// The RTT of the handshake as the accepter measured it, if it could. `conn` is the opener's sender.
-    fn shaken(&self, conn: u32) -> Option<Span>;
+    fn handshake_rtt(&self, conn: u32) -> Option<Span>;
 }

@@ -196,7 +196,7 @@ impl<'a> Senders<'a> {
             return;
         }
         let asking = &self.conns[opener as usize];
-        let (rtt, ecn) = (net.shaken(opener), asking.sender.has_ecn());
+        let (rtt, ecn) = (net.handshake_rtt(opener), asking.sender.has_ecn());
         let tunes = self.entries[asking.entry as usize].tcp.rmem.is_some();
         let back = if tunes { Span::from_micros(u64::from(asking.full.rtt_us())) } else { Span::ZERO };
         let answering = &mut self.conns[conn as usize];
@@ -254,7 +254,7 @@ impl<'a> Senders<'a> {
 
     /// Prefetches the state that the next ACK of a connection needs. `repairs`: the ACK has SACK blocks.
     #[inline]
-    pub fn warm(&self, conn: u32, repairs: bool) {
+    pub fn prefetch(&self, conn: u32, repairs: bool) {
         let conn = &self.conns[conn as usize];
         Processor.fetch(&conn.entry);
         conn.sender.prefetch(&Processor);
@@ -263,9 +263,9 @@ impl<'a> Senders<'a> {
         }
     }
 
-    /// Prefetches the state of segment `seq`, to which the state of [`Senders::warm`] points.
+    /// Prefetches the state of segment `seq`, to which the state of [`Senders::prefetch`] points.
     #[inline]
-    pub fn warm_first(&self, conn: u32, seq: u32, repairs: bool) {
+    pub fn prefetch_segment(&self, conn: u32, seq: u32, repairs: bool) {
         let sender = &self.conns[conn as usize].sender;
         sender.prefetch_first(seq, &Processor);
         if repairs {
@@ -286,7 +286,7 @@ impl<'a> Senders<'a> {
     }
 
     /// The timer was armed for a time that has passed. Returns the next deadline, for which the engine arms it.
-    pub fn renew(&mut self, conn: u32) -> Time {
+    pub fn next_deadline(&mut self, conn: u32) -> Time {
         let conn = &mut self.conns[conn as usize];
         conn.armed = conn.sender.next_event();
         conn.armed
