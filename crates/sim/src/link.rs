@@ -243,31 +243,43 @@ impl Link {
         packet.enter(self.overhead as u16);
         packet.time = now;
         if self.special {
-            return self.arrive_in_full(now, packet);
+            return self.arrive_at_special(now, packet);
         }
-        if self.qdisc.admit(now, *packet, self.requeued.is_none(), &mut self.drops) {
+        let bypasses = self.qdisc.admit(now, *packet, self.requeued.is_none(), &mut self.drops);
+        self.admitted(now, packet, bypasses);
+        self.awaits_packet()
+    }
+
+    /// Handles an arrival that the discipline has admitted or dropped. `bypasses`: the packet bypasses the empty
+    /// discipline.
+    #[inline(always)]
+    fn admitted(&mut self, now: Time, packet: &Packet, bypasses: bool) {
+        if bypasses {
             self.requeue(packet);
         }
         if self.detail {
             self.meter.enqueued(now, self.waiting(), self.is_full());
         }
+    }
+
+    /// Whether an arrival starts a transmission at once.
+    #[inline(always)]
+    fn awaits_packet(&self) -> bool {
         !self.busy && !self.is_traced
     }
 
-    /// The slow path of [`Link::arrive`].
+    /// [`Link::arrive`] at a link with one of the features that `special` lists.
     #[inline(never)]
-    fn arrive_in_full(&mut self, now: Time, packet: &Packet) -> bool {
+    fn arrive_at_special(&mut self, now: Time, packet: &Packet) -> bool {
         self.enter_server();
         let mut starts = false;
         // A transmission that ends now is no obstacle: its event is still to come and takes this packet.
         if self.bufferless && self.busy && self.due > now {
             self.drops.push((*packet, DropReason::Busy));
         } else {
-            self.take_in(now, packet);
-            if self.detail {
-                self.meter.enqueued(now, self.waiting(), self.is_full());
-            }
-            starts = if self.card.is_some() { self.offer(now) } else { !self.busy && !self.is_traced };
+            let bypasses = self.admit_reading_blocks(now, packet);
+            self.admitted(now, packet, bypasses);
+            starts = if self.card.is_some() { self.offer(now) } else { self.awaits_packet() };
         }
         self.leave_server();
         if let Some(wire) = &mut self.wire
@@ -317,14 +329,14 @@ impl Link {
             // The delay is constant, so that packets cannot overtake.
             return Some(end + self.delay);
         }
-        *packet = self.event_in_full(now)?;
+        *packet = self.event_at_end(now)?;
         self.last_out = (now + self.delay).max(self.last_out);
         Some(self.last_out)
     }
 
     /// Handles an event if packets are handed over at the end of their transmission.
     #[inline(never)]
-    fn event_in_full(&mut self, now: Time) -> Option<Packet> {
+    fn event_at_end(&mut self, now: Time) -> Option<Packet> {
         let left = if self.wire.is_some() { self.wire_event(now) } else { self.server_event(now) };
         self.watch(now);
         left

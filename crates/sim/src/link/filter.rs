@@ -78,15 +78,13 @@ impl Link {
         }
     }
 
-    /// Enqueues a packet, or lets it bypass the empty discipline.
-    pub(super) fn take_in(&mut self, now: Time, packet: &Packet) {
-        let may_pass = self.requeued.is_none();
-        let passes = match self.blocks.as_deref() {
-            Some(blocks) => self.qdisc.admit(now, *packet, may_pass, &mut Reader { drops: &mut self.drops, blocks }),
-            None => self.qdisc.admit(now, *packet, may_pass, &mut self.drops),
-        };
-        if passes {
-            self.requeue(packet);
+    /// Offers a packet to the discipline, which may read SACK blocks. Returns whether the packet bypasses it, because it is
+    /// empty.
+    pub(super) fn admit_reading_blocks(&mut self, now: Time, packet: &Packet) -> bool {
+        let may_bypass = self.requeued.is_none();
+        match self.blocks.as_deref() {
+            Some(blocks) => self.qdisc.admit(now, *packet, may_bypass, &mut Reader { drops: &mut self.drops, blocks }),
+            None => self.qdisc.admit(now, *packet, may_bypass, &mut self.drops),
         }
     }
 }
