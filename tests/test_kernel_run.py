@@ -282,6 +282,38 @@ def test_a_test_of_responsiveness_has_the_times_of_the_simulator(sojourn: Run, t
         assert found[1]["loaded"] < found[0]["loaded"], table
 
 
+@pytest.mark.parametrize("link", ["device", "htb"])
+def test_a_shaper_with_a_child_before_a_modem_does_in_the_kernel_what_it_does_here(
+    sojourn: Run, tmp_path: Path, link: str
+) -> None:
+    """A router's shaper is a discipline of its hop. Its class and its child are commands of their own for tc."""
+    file = tmp_path / "modem.toml"
+    lines = ["htb rate 1900kbit child fq_codel", "tbf rate 1900kbit burst 5000 child codel", "htb rate 1900kbit"]
+    lines.append("tbf rate 1900kbit burst 5000 child htb rate 1800kbit child fq_codel limit 200")
+    router = '[[hop]]\nname = "router"\nrate = "100mbit"\nqdisc = "codel"\n'
+    modem = '[[hop]]\nname = "modem"\nrate = "2mbit"\ndelay = "10ms"\nqdisc = "pfifo limit 100"\n'
+    flows = '[[flow]]\nkind = "bulk"\ncount = 2\nrtt = "40ms"\n'
+    sweep = f'[sweep]\n"hop.router.qdisc" = {json.dumps(lines)}\n'
+    file.write_text(f'duration = "20s"\nmeasure = ["5s", "end"]\n{router}{modem}{flows}{sweep}')
+    kernel = play(sojourn, file, "--link", link, "--stats")["runs"]
+    sim = json.loads(sojourn("run", file, "--stats", "-f", "json").stdout)["runs"]
+    for line, ours, theirs in zip(lines, sim, kernel, strict=True):
+        found = [run["hops"]["router"] for run in (ours, theirs)]
+        for name, within in (("delivered_bytes", 0.01), ("drops", 0.25)):
+            assert found[1][name] == pytest.approx(found[0][name], rel=within), f"{line}: {name}"
+        means = [one["sojourn_ms"]["mean"] for one in found]
+        # A packet takes 6 ms.
+        assert means[1] == pytest.approx(means[0], rel=0.1, abs=6), line
+        assert theirs["hops"]["modem"]["drops"] == 0, line
+        shapes = [list_of_kinds(one["stats"]) for one in found]
+        assert shapes[1] == shapes[0], line
+
+
+def list_of_kinds(stats: dict[str, Any] | None) -> list[str]:
+    """Returns the kinds of a discipline and of those below it."""
+    return [] if stats is None else [stats["kind"], *list_of_kinds(stats.get("child"))]
+
+
 def test_another_seed_is_another_run(sojourn: Run, one_flow: Path) -> None:
     first, second = (play(sojourn, one_flow, "--seed", seed)["runs"][0]["hops"]["bottleneck"] for seed in (1, 2))
     assert first["sojourn_ms"] != second["sojourn_ms"]

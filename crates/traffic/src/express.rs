@@ -100,8 +100,6 @@ pub fn foreign(spec: &Spec, version: Version) -> Option<String> {
         Spec::Red(params) if params.adaptive => {
             Some("red adaptive: tc hands it over in a way in which the kernel's timer does not start".into())
         }
-        Spec::Tbf(params) if params.child.is_some() => Some("tbf: its child is another command for tc".into()),
-        Spec::Htb(_) => Some("htb: its class is another command for tc".into()),
         _ => None,
     })
 }

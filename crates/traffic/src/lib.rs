@@ -18,4 +18,5 @@ pub mod replay;
 pub mod run;
 mod seal;
 mod tc_stats;
+mod tc_tree;
 pub mod topology;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sojourn_core::qdisc::tc::{Spec, own_words};
 
+use crate::tc_tree::{self, Slot};
 use crate::topology::Setting;
 use crate::{express, flows, modules, os, seal, tc_stats};
 
@@ -27,6 +28,7 @@ const CLASSES_ONLY: [&str; 4] = ["cbq", "drr", "hfsc", "qfq"];
 /// Maximum number of changes that the module stores (`REPLAY_MOST_CHANGES`).
 pub const MOST_CHANGES: usize = 1000;
 const DEVICE: &str = "replay0";
+const AT_ROOT: &str = "qdisc add dev replay0 root ";
 const CONTROL: &str = "/proc/sojourn_replay";
 /// Time zero of a trace is a multiple of this on the guest's clock, in nanoseconds. It is a whole number of CoDel's
 /// ticks, the scheduler's ticks and jiffies (HZ 100, 250, 1000), and late enough for a queue that never dropped
@@ -82,44 +84,26 @@ pub fn words(text: &str, version: (u32, u32)) -> Result<Vec<String>, String> {
         return Ok(split(line));
     }
     let (spec, _) = Spec::parse(line).map_err(|error| error.to_string())?;
-    match &spec {
-        Spec::Htb(_) => return Ok(split("handle 1: htb default 1")),
-        Spec::Tbf(params) if params.child.is_some() => {
-            // tc requires a limit, that of the FIFO which the child then replaces.
-            let limit = if params.limit.or(params.latency.map(|_| 0)).is_some() { "" } else { " limit 1000000" };
-            return Ok(split(&format!("handle 1: {}{limit}", alone(&spec))));
-        }
-        _ => {}
-    }
     if let Some(foreign) = express::foreign(&spec, version) {
         return Err(foreign);
     }
     if matches!(spec, Spec::Noqueue(_)) {
         return Err("has no queue to replay a trace through; expected another discipline".to_owned());
     }
-    Ok(split(&spec.tc_line().unwrap_or_else(|| spec.to_string().replace(" variant paper", ""))))
-}
-
-/// Returns a shaper's line without its child.
-fn alone(spec: &Spec) -> String {
-    let line = spec.to_string();
-    line.split_once(" child ").map_or(line.clone(), |(own, _)| own.to_owned())
+    let all = commands(&spec);
+    let first = all[0].trim_start_matches(AT_ROOT);
+    // Only the class and the child of a shaper need a handle.
+    Ok(split(if all.len() == 1 { first.trim_start_matches("handle 1: ") } else { first }))
 }
 
 /// Returns the `tc` commands to run after that with [`words`]: htb's class, and the child of a shaper.
 pub fn more(line: &str) -> Vec<Vec<String>> {
     let Ok((spec, _)) = Spec::parse(line) else { return Vec::new() };
-    let below = |child: &str| format!("qdisc add dev {DEVICE} parent 1:1 {child}");
-    let child = |child: &Spec| child.tc_line().unwrap_or_else(|| child.to_string());
-    let lines = match &spec {
-        Spec::Htb(params) => vec![
-            format!("class add dev {DEVICE} parent 1: classid 1:1 {}", alone(&spec)),
-            below(&params.child.as_deref().map_or("pfifo limit 1000".into(), child)),
-        ],
-        Spec::Tbf(params) => params.child.as_deref().map(|one| below(&child(one))).into_iter().collect(),
-        _ => Vec::new(),
-    };
-    lines.iter().map(|line| line.split_ascii_whitespace().map(str::to_owned).collect()).collect()
+    commands(&spec)[1..].iter().map(|line| line.split_ascii_whitespace().map(str::to_owned).collect()).collect()
+}
+
+fn commands(spec: &Spec) -> Vec<String> {
+    tc_tree::commands("add", Slot { device: DEVICE, parent: "root", handle: 1, stab: "" }, spec)
 }
 
 /// Runs the job in `folder`.
@@ -156,7 +140,8 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
     tc(&mut spaces, &format!("qdisc add dev {DEVICE} root"), &job.words)?;
     job.more.iter().try_for_each(|words| tc(&mut spaces, &words[0], &words[1..]))?;
     if !job.modules.is_empty() && !in_use(&job.modules, &fs::read_to_string("/proc/modules")?) {
-        let (modules, kind) = (job.modules.join(", "), job.words.iter().find(|word| !word.contains(':')));
+        let (modules, kind) =
+            (job.modules.join(", "), job.words.iter().find(|word| !word.contains(':') && *word != "handle"));
         let kind = kind.map_or("discipline", |kind| kind.as_str());
         return Err(io::Error::other(format!(
             "{kind} is the kernel's own: the module {modules} registers another name"
@@ -246,14 +231,14 @@ mod tests {
         };
         let (first, rest) = all("tbf rate 8mbit burst 3000 child codel limit 9");
         assert_eq!(first.as_deref(), Ok("handle 1: tbf rate 8mbit burst 3000 limit 1000000"));
-        assert_eq!(rest, ["qdisc add dev replay0 parent 1:1 codel limit 9"]);
+        assert_eq!(rest, ["qdisc add dev replay0 parent 1:1 handle 10: codel limit 9"]);
         let (first, rest) = all("htb rate 8mbit");
         assert_eq!(first.as_deref(), Ok("handle 1: htb default 1"));
         assert_eq!(
             rest,
             [
                 "class add dev replay0 parent 1: classid 1:1 htb rate 8mbit",
-                "qdisc add dev replay0 parent 1:1 pfifo limit 1000"
+                "qdisc add dev replay0 parent 1:1 pfifo limit 1000",
             ]
         );
         assert!(all("tbf rate 8mbit burst 3000 limit 9000").1.is_empty());

@@ -18,6 +18,7 @@ use sojourn_model::workload::{App, Delays, Direction, Entry};
 
 use crate::flows::socket;
 use crate::job::LinkKind;
+use crate::tc_tree::{self, Slot};
 
 /// IP MTU of every device in bytes, unless a flow has larger packets.
 pub const MTU: u32 = 1500;
@@ -449,13 +450,12 @@ fn mtu(entries: &[Entry]) -> u32 {
 
 /// Returns the lines for `tc` that attach a hop's discipline to a device.
 pub fn discipline(device: &str, link: &Link, kind: LinkKind, mtu: u32) -> Vec<String> {
-    let line = tc_line(&link.qdisc);
     let stab = stab(link);
     let add = format!("qdisc add dev {device}");
     let (Capacity::Steps(steps), LinkKind::Htb | LinkKind::Tbf) = (&link.rate, kind) else {
         // noqueue keeps no statistics and takes no size table.
         let stab = if matches!(link.qdisc, Spec::Noqueue(_)) { "" } else { &stab };
-        return vec![format!("{add} root handle 1:{stab} {line}")];
+        return tc_tree::commands("add", Slot { device, parent: "root", handle: 1, stab }, &link.qdisc);
     };
     let (rate, burst) = (steps[0].1, mtu + 100);
     let mut all = match kind {
@@ -465,7 +465,7 @@ pub fn discipline(device: &str, link: &Link, kind: LinkKind, mtu: u32) -> Vec<St
         ],
         _ => vec![format!("{add} root handle 1:{stab} tbf rate {}bit burst {burst} limit 1000000000", rate.0)],
     };
-    all.push(format!("{add} parent 1:1 handle 10: {line}"));
+    all.extend(tc_tree::commands("add", Slot { device, parent: "parent 1:1", handle: 0x10, stab: "" }, &link.qdisc));
     all
 }
 
@@ -478,19 +478,19 @@ fn stab(link: &Link) -> String {
 /// Returns the `tc` commands that change a hop's discipline, each with its time. A new discipline gets a new handle:
 /// with the old one, Linux would treat the line as a change of the old discipline.
 pub fn qdisc_changes(device: &str, link: &Link, kind: LinkKind) -> Vec<(Time, Vec<String>)> {
-    let shaped = kind != LinkKind::Device && matches!(link.rate, Capacity::Steps(_));
-    let (place, stab) = if shaped { ("parent 1:1", String::new()) } else { ("root", stab(link)) };
-    let mut handle = if shaped { 0x10 } else { 1 };
-    let mut line = |change: &QdiscChange| match change {
+    let shaped = is_below_a_shaper(link, kind);
+    let (parent, stab) = if shaped { ("parent 1:1", String::new()) } else { ("root", stab(link)) };
+    let mut slot = Slot { device, parent, handle: if shaped { 0x10 } else { 1 }, stab: &stab };
+    let mut lines = |change: &QdiscChange| match change {
         QdiscChange::Parameters(change) => {
-            format!("qdisc change dev {device} {place} handle {handle:x}: {}", change.line)
+            vec![format!("qdisc change dev {device} {parent} handle {:x}: {}", slot.handle, change.line)]
         }
         QdiscChange::Discipline(spec) => {
-            handle += 1;
-            format!("qdisc replace dev {device} {place} handle {handle:x}:{stab} {}", tc_line(spec))
+            slot.handle += 1;
+            tc_tree::commands("replace", slot, spec)
         }
     };
-    link.changes.iter().map(|(at, change)| (*at, words(&line(change)))).collect()
+    link.changes.iter().flat_map(|(at, change)| lines(change).into_iter().map(|line| (*at, words(&line)))).collect()
 }
 
 /// Whether a hop's discipline is the child of a Linux shaper, rather than the root of the device.
@@ -525,11 +525,6 @@ pub fn change(device: &str, rate: u64, kind: LinkKind, mtu: u32) -> Vec<String> 
 
 fn htb_class(rate: u64, burst: u32) -> String {
     format!("parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit burst {burst} cburst {burst}")
-}
-
-/// Returns a discipline's arguments for `tc`; those of ccaq are for our plug-in.
-fn tc_line(spec: &Spec) -> String {
-    spec.tc_line().unwrap_or_else(|| spec.to_string().replace(" variant paper", ""))
 }
 
 /// Returns the steps of a link's rate after its start.
