@@ -9,15 +9,21 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Generic, Protocol, TypeVar
 
 from sojourn import _core
 
 POLL_S = 0.1
 """Seconds between two checks of the progress and for Ctrl-C."""
+
+KEEP_S = 0.1
+"""Seconds for which an outcome may wait for others that are kept together with it."""
+MOST_UNKEPT = 64
+"""Outcomes that may wait to be kept."""
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -41,6 +47,10 @@ class Work(Protocol[ItemIn, Outcome]):
     @property
     def task(self) -> Task[ItemIn, Outcome]:
         """How they are played."""
+
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether the next item depends on the outcomes so far, so that none of them may wait to be kept."""
 
     def reserve(self, item: ItemIn) -> AbstractContextManager[bool]:
         """Holds an item while it is played and kept; False if it is not to be played here and now."""
@@ -68,30 +78,26 @@ class Executor(Protocol):
 
 @dataclass(frozen=True)
 class Cores:
-    """This machine's cores: a thread for each, since a simulation needs no GIL and a guest is a process of its own."""
+    """This machine's cores: a thread for each, since a simulation needs no GIL and a guest is a process of its own.
+
+    A further thread keeps the outcomes, those of KEEP_S together: each call waits for the disk, longer than a short run
+    plays.
+    """
 
     jobs: int | None = None
-    """How many items are played at the same time; None: as many as there are cores."""
+    """The number of items that are played at the same time; None: the number of cores."""
 
     def each(
         self, todo: Iterator[Item | None], work: Work[Item, Outcome], tell: Tell = lambda _simulated_s: None
     ) -> Iterator[tuple[Item, Outcome | None]]:
         """As `Executor.each`. `todo` is asked for the next item only when a core is free."""
-
-        def play(item: Item, progress: _core.Progress) -> Outcome | None:
-            with work.reserve(item) as free:
-                outcome = work.task.play(item, progress) if free else None
-                if outcome is not None:
-                    work.keep([item], [outcome])
-                return outcome
-
         most = self.jobs or os.cpu_count() or 1
-        playing: dict[Future[Outcome | None], tuple[Item, _core.Progress]] = {}
-        pool = ThreadPoolExecutor(max_workers=most, thread_name_prefix="sojourn")
+        most_unfinished = most if work.is_adaptive else most + MOST_UNKEPT
+        session = _Session(work, most)
         over = False
         try:
-            while playing or not over:
-                while not over and len(playing) < most:
+            while session.unfinished or not over:
+                while not over and len(session.playing) < most and session.unfinished < most_unfinished:
                     try:
                         item = next(todo)
                     except StopIteration:
@@ -99,24 +105,111 @@ class Cores:
                         break
                     if item is None:
                         break
-                    progress = _core.Progress()
-                    playing[pool.submit(play, item, progress)] = (item, progress)
-                for future in _finished(playing, over):
-                    item, _ = playing.pop(future)
-                    yield item, future.result()
-                tell(sum(progress.simulated_s for _, progress in playing.values()))
+                    session.begin(item)
+                if session.unfinished or not over:
+                    yield from session.finished()
+                tell(sum(progress.simulated_s for progress in session.playing))
         finally:
-            for _, progress in playing.values():
-                progress.stop()
-            pool.shutdown(wait=True, cancel_futures=True)
+            session.end()
 
 
-def _finished(
-    playing: dict[Future[Outcome | None], tuple[Item, _core.Progress]], over: bool
-) -> set[Future[Outcome | None]]:
-    """The futures that finish within POLL_S. If none is playing, waits as long for more items unless `over`."""
-    if not playing:
-        if not over:
-            time.sleep(POLL_S)
-        return set()
-    return wait(playing, timeout=POLL_S, return_when=FIRST_COMPLETED).done
+@dataclass
+class _Played(Generic[Item, Outcome]):
+    """An item that was played, or was not to be played here and now."""
+
+    item: Item
+    progress: _core.Progress
+    reserved: ExitStack
+    """Holds the item until its outcome is kept."""
+    outcome: Outcome | None = None
+
+
+class _Session(Generic[Item, Outcome]):
+    """One call of `Cores.each`. Attributes belong to the caller's thread; the others send it events."""
+
+    def __init__(self, work: Work[Item, Outcome], most: int) -> None:
+        self.work = work
+        self.playing: set[_core.Progress] = set()
+        """The progress of each item that is playing."""
+        self.unfinished = 0
+        """Items that are playing, or are played and not yet kept."""
+        self.ready: list[_Played[Item, Outcome]] = []
+        """Items that are played and will be kept together."""
+        self.ready_since = 0.0
+        self.cores = ThreadPoolExecutor(max_workers=most, thread_name_prefix="sojourn")
+        self.keeper = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sojourn-keep")
+        self.events: SimpleQueue[_Played[Item, Outcome] | list[_Played[Item, Outcome]] | BaseException] = SimpleQueue()
+        """An item that was played, items that are kept, or an error."""
+
+    def begin(self, item: Item) -> None:
+        """Starts to play an item."""
+        progress = _core.Progress()
+        self.playing.add(progress)
+        self.unfinished += 1
+        self.cores.submit(self._play, item, progress)
+
+    def finished(self) -> Iterator[tuple[Item, Outcome | None]]:
+        """Yields items that are finished; waits POLL_S at most."""
+        try:
+            event = self.events.get(timeout=POLL_S)
+        except Empty:
+            event = []
+        if isinstance(event, BaseException):
+            raise event
+        if isinstance(event, list):
+            self.unfinished -= len(event)
+            yield from ((one.item, one.outcome) for one in event)
+        else:
+            self.playing.discard(event.progress)
+            self.ready_since = self.ready_since if self.ready else time.monotonic()
+            self.ready.append(event)
+        waited = time.monotonic() - self.ready_since >= KEEP_S or self.work.is_adaptive
+        if self.ready and (waited or not self.playing or len(self.ready) == MOST_UNKEPT):
+            self.keep()
+
+    def keep(self) -> None:
+        """Has the outcomes kept that are ready."""
+        self.keeper.submit(self._keep, self.ready)
+        self.ready = []
+
+    def end(self) -> None:
+        """Stops what is playing, and keeps what was played."""
+        for progress in self.playing:
+            progress.stop()
+        self.cores.shutdown(wait=True, cancel_futures=True)
+        with suppress(Empty):
+            while True:
+                if isinstance(event := self.events.get_nowait(), _Played):
+                    self.ready.append(event)
+        self.keep()
+        self.keeper.shutdown(wait=True)
+
+    # ---- a thread for each core ----
+
+    def _play(self, item: Item, progress: _core.Progress) -> None:
+        """Plays an item, unless it is not to be played here and now."""
+        played = _Played[Item, Outcome](item, progress, ExitStack())
+        try:
+            if played.reserved.enter_context(self.work.reserve(item)):
+                played.outcome = self.work.task.play(item, progress)
+        except BaseException as error:
+            played.reserved.close()
+            self.events.put(error)
+        else:
+            self.events.put(played)
+
+    # ---- the thread that keeps ----
+
+    def _keep(self, batch: list[_Played[Item, Outcome]]) -> None:
+        """Keeps the outcomes of these items."""
+        kept = [(one.item, one.outcome) for one in batch if one.outcome is not None]
+        try:
+            if kept:
+                self.work.keep([item for item, _ in kept], [outcome for _, outcome in kept])
+        except BaseException as error:
+            self.events.put(error)
+        else:
+            self.events.put(batch)
+        finally:
+            for one in batch:
+                one.reserved.close()

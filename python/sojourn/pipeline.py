@@ -289,6 +289,11 @@ class _Execution:
 
     # ---- executors.Work ----
 
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether seeds are played only until an interval is narrow."""
+        return self.until is not None
+
     @contextmanager
     def reserve(self, item: int) -> Iterator[bool]:
         """Claims a run; False if it is there by now, if another process plays it, or if the world cannot play it."""

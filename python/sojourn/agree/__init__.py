@@ -201,6 +201,7 @@ class _Work:
     """Keeps each run as a file of its own: an `executors.Work`."""
 
     task: _Task
+    is_adaptive = False
 
     def reserve(self, item: Job) -> AbstractContextManager[bool]:
         return nullcontext(True)
