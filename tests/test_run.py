@@ -25,7 +25,7 @@ from sojourn.cli import base
 DISTRIBUTION = {"mean", "p50", "p75", "p95", "p99", "max"}
 HOP = {
     "utilisation", "delivered_packets", "delivered_bytes", "drops", "drops_by_reason", "marks", "sojourn_ms",
-    "queue_delay_ms", "queue_packets", "standing_queue_ms", "empty_fraction", "full_fraction", "nic",
+    "queue_delay_ms", "queue_packets", "standing_queue_ms", "empty_fraction", "nonempty_max_s", "full_fraction", "nic",
     "paused_fraction", "stats",
 }  # fmt: skip
 FLOW = {"name", "kind", "cc", "goodput_mbit", "rtt_ms", "retransmits", "fct_s"}

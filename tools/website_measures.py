@@ -96,6 +96,7 @@ MORE = {
         "Nichols and Jacobson, Controlling Queue Delay (2012): the queue that a round trip does not drain",
     ),
     "hops.empty_fraction": More("time in which n(t) = 0 / length of the measuring window"),
+    "hops.nonempty_max_s": More("the longest part of the measuring window in which n(t) > 0"),
     "hops.full_fraction": More(
         "time in which a packet of one MTU would have been dropped / length of the measuring window"
     ),

@@ -43,6 +43,7 @@ HOP = pa.struct(
         ("queue_packets", DISTRIBUTION),
         ("standing_queue_ms", STANDING),
         ("empty_fraction", REAL),
+        ("nonempty_max_s", REAL),
         ("full_fraction", REAL),
         ("oscillation_s", REAL),
         ("nic", NIC),

@@ -222,6 +222,7 @@ class Hop(Part):
     queue_packets = Group(Distribution, "Over time: packets that wait, without the one in transmission.", "packets")
     standing_queue_ms = Group(Standing, "Over time: the least queue delay in the past longest base RTT.", "ms")
     empty_fraction = Value("The share of the window in which no packet waited.")
+    nonempty_max_s = Value("The longest time for which the queue was never empty.", "s")
     full_fraction = Value("The share of the window in which the next MTU would have been refused.")
     oscillation_s = Value("The period of the queue delay's oscillation.", "s")
     nic = Group(Nic, "The network card below the discipline.")

@@ -178,6 +178,8 @@ pub struct LinkWindow {
     pub standing_queue_ms: Option<Standing>,
     /// Fraction of the window in which the queue was empty.
     pub empty_fraction: Option<f64>,
+    /// Longest time in seconds, within the window, for which the queue was never empty.
+    pub nonempty_max_s: Option<f64>,
     /// Fraction of the window in which the next packet of MTU size would have been refused; `None` if the source does
     /// not report it.
     pub full_fraction: Option<f64>,
@@ -197,7 +199,8 @@ impl LinkWindow {
     /// Clears every measure of the queue's content, for sources that report departures only.
     pub fn forget_queue(&mut self) {
         (self.queue_delay_ms, self.queue_packets, self.standing_queue_ms) = (None, None, None);
-        (self.empty_fraction, self.full_fraction, self.oscillation_s) = (None, None, None);
+        (self.empty_fraction, self.nonempty_max_s) = (None, None);
+        (self.full_fraction, self.oscillation_s) = (None, None);
     }
 
     fn new(out: &DepartureWindow, queue: &QueueWindow, span: (Time, Time), series: &LinkSeries) -> LinkWindow {
@@ -217,6 +220,7 @@ impl LinkWindow {
             queue_packets: Distribution::of(&queue.packets.histogram(), ONE),
             standing_queue_ms: Standing::of(&queue.standing, MS).filter(|_| out.packets > 0),
             empty_fraction: ratio(queue.packets.time_at(0), length),
+            nonempty_max_s: (length > 0).then(|| queue.nonempty as f64 / S),
             full_fraction: ratio(queue.full, length),
             oscillation_s: series.oscillation_s(span),
             nic: None,
@@ -448,7 +452,7 @@ mod tests {
         let json = serde_json::to_value(&main).expect("plain numbers");
         let keys: Vec<_> = json.as_object().expect("an object").keys().map(String::as_str).collect();
         let want = "utilisation delivered_packets delivered_bytes drops drops_by_reason marks sojourn_ms queue_delay_ms \
-                    queue_packets standing_queue_ms empty_fraction full_fraction oscillation_s nic \
+                    queue_packets standing_queue_ms empty_fraction nonempty_max_s full_fraction oscillation_s nic \
                     paused_fraction stats";
         assert_eq!(keys, want.split_whitespace().collect::<Vec<_>>());
         for key in ["sojourn_ms", "queue_delay_ms", "standing_queue_ms"] {

@@ -16,6 +16,8 @@ pub(crate) struct QueueWindow {
     pub standing: Histogram,
     /// Nanoseconds in which the next packet of MTU size would have been refused.
     pub full: u64,
+    /// Nanoseconds of the longest time for which the queue was never empty.
+    pub nonempty: u64,
     pub drops: [u64; DropReason::ALL.len()],
 }
 
@@ -73,6 +75,8 @@ pub(crate) struct Queue {
     delay_since: u64,
     packets: usize,
     packets_since: u64,
+    /// Since then the queue has not been empty for any time. The start of the window, at least.
+    nonempty_since: u64,
     full: bool,
     full_since: u64,
     minimum: SlidingMin,
@@ -92,6 +96,7 @@ impl Queue {
             delay_since: 0,
             packets: 0,
             packets_since: 0,
+            nonempty_since: 0,
             full: false,
             full_since: 0,
             minimum: SlidingMin::new(setup.rtt_window.0),
@@ -168,6 +173,11 @@ impl Queue {
         let time = now - self.packets_since;
         self.packets_since = now;
         self.window.packets.add(self.packets, time);
+        if self.packets > 0 {
+            self.window.nonempty = self.window.nonempty.max(now - self.nonempty_since);
+        } else if time > 0 {
+            self.nonempty_since = now;
+        }
         if time > 0 && self.packets > self.bin.packets_max {
             self.bin.packets_max = self.packets;
         }
@@ -206,6 +216,7 @@ impl Queue {
             if let Some(phase) = cut.window {
                 self.minimum.flush(cut.at, &mut self.window.standing);
                 self.windows.store(phase, &mut self.window);
+                self.nonempty_since = cut.at;
                 self.delay_binned = 0;
             }
         }

@@ -195,6 +195,10 @@ pub fn by_brute_force(case: &Case, records: &[PacketRecord], (a, b): (u64, u64))
     let delays: Vec<u64> = (0..b).map(delay).collect();
     let least = |t: u64| *delays[t.saturating_sub(case.window) as usize..=t as usize].iter().min().expect("not empty");
     let length = (b - a) as f64;
+    let longest = (a..b).fold((0u64, 0u64), |(now, most), t| {
+        let now = if queued(t) > 0 { now + 1 } else { 0 };
+        (now, most.max(now))
+    });
     let within = |r: &&PacketRecord| a <= r.end.0 && r.end.0 < b && r.end.0 < case.end;
     let out: Vec<_> = records.iter().filter(within).filter(|r| delivered(r)).collect();
     let mut drops = DropCounts::default();
@@ -217,6 +221,7 @@ pub fn by_brute_force(case: &Case, records: &[PacketRecord], (a, b): (u64, u64))
         queue_packets: exact((a..b).map(queued).collect(), 1.0).map(|d| d.0),
         standing_queue_ms: exact((a..b).map(least).collect(), 1e6).map(|d| d.1).filter(|_| !out.is_empty()),
         empty_fraction: Some((a..b).filter(|&t| queued(t) == 0).count() as f64 / length),
+        nonempty_max_s: Some(longest.1 as f64 / 1e9),
         full_fraction: Some((a..b).filter(|&t| queued(t) >= case.limit as u64).count() as f64 / length),
         oscillation_s: None,
         nic: None,
