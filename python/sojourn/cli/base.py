@@ -48,6 +48,7 @@ VERBS = {
     "replay": "replay",
     "report": "report",
     "run": "run",
+    "size": "size",
     "store": "store",
     "sweep": "sweep",
     "verify": "verify",

@@ -1,0 +1,231 @@
+"""`sojourn size`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sojourn import screen
+from sojourn.cli.base import (
+    bounded,
+    cli,
+    executor_options,
+    leave_interrupted,
+    load_plan,
+    many,
+    open_store,
+    picture_format_option,
+    picture_is_asked_for,
+    refuse_file,
+    rows_as_csv,
+    scenario_argument,
+    set_options,
+    simulated_seconds,
+    store_option,
+)
+from sojourn.cli.run import memory_option, world_of, world_option
+from sojourn.errors import Refusal
+from sojourn.words import number_text, size_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sojourn.executors import Executor
+    from sojourn.means import Mean
+    from sojourn.plot import Format
+    from sojourn.results import Results
+    from sojourn.sizing import Found, Size
+
+PICTURES = "pictures"
+"""The folder of pictures in a store."""
+HEADS = {
+    "goodput_mbit": ("goodput", "Mbit/s"),
+    "utilisation": ("link", "busy %"),
+    "sojourn_ms.p95": ("sojourn", "p95 ms"),
+    "standing_queue_ms.p50": ("standing", "p50 ms"),
+    "nonempty_max_s": ("never", "empty s"),
+    "empty_fraction": ("", "empty %"),
+    "full_fraction": ("", "full %"),
+    "oscillation_s": ("oscil-", "lation s"),
+    "drops": ("", "drops"),
+    "fct_s.p50": ("FCT", "p50 s"),
+    "fct_s.p95": ("FCT", "p95 s"),
+}
+"""The head of each measure, in two lines."""
+PERCENT = ("utilisation", "empty_fraction", "full_fraction")
+
+
+@cli.command(
+    epilog="""\b
+Examples:
+  sojourn size geo-16mbit --want "flows.probe.fct_s.mean <= 160" --want "nonempty_max_s <= 5"
+  sojourn size fading-link --hop bottleneck --sizes 30kB,60kB,120kB
+"""
+)
+@scenario_argument
+@click.option("--hop", metavar="NAME", help="The link whose buffer is asked for [default: the slowest].")
+@click.option(
+    "--flows", type=int, callback=bounded(1, 10_000_000), metavar="N", help="Long flows at a time, for rules."
+)
+@click.option("--sizes", metavar="LIST", help="Sizes to try, such as 60kB,120kB,1bdp [default: a grid, and the rules].")
+@click.option(
+    "--want",
+    "wants",
+    multiple=True,
+    metavar="'MEASURE <= NUMBER'",
+    help="A condition (<= or >=) that the size must meet. Repeatable.",
+)
+@world_option
+@memory_option
+@set_options
+@store_option
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where the picture goes [default: pictures/SCENARIO.size in the store].",
+)
+@executor_options
+@picture_format_option
+def size(
+    file: Path,
+    hop: str | None,
+    flows: int | None,
+    sizes: str | None,
+    wants: tuple[str, ...],
+    world: str,
+    memory: int,
+    sets: list[tuple[str, str]],
+    seed: int | None,
+    seeds: int | None,
+    store: Path,
+    out: Path | None,
+    executor: Executor,
+    form: str,
+    picture: Format,
+) -> None:
+    """Find out how large the buffer of a link should be.
+
+    The scenario is played with a FIFO of each size at one hop. The table shows what the buffer does to throughput,
+    delay and the completion of flows, with the sizes that rules of thumb say. Conditions (--want) say what is needed;
+    a size meets one if the whole 95 % interval over the seeds does. Runs are kept in a store, so that another
+    condition costs nothing.
+    """
+    from sojourn import pipeline, sizing
+    from sojourn.runs import RunsInStore
+
+    plan = load_plan(file, sets, seed, seeds)
+    refuse_file(out)
+    link = sizing.link_of(plan, hop, flows)
+    asked = [sizing.want_of(want, link.hop, plan.describe(0)) for want in wants]
+    limits = sizing.limits(link, sizes)
+    chosen = sizing.plan_of(plan, link, limits, sets=sets, seed=seed, seeds=seeds)
+    opened = open_store(store)
+    with simulated_seconds(many(len(chosen), "run")) as tell:
+        done = pipeline.execute(
+            chosen, RunsInStore(opened), world=world_of(world, memory=memory), executor=executor, tell=tell
+        )
+    if done.interrupted:
+        click.echo(f"{many(done.count, 'run')} of {len(chosen)}; store: {opened.folder}", err=True)
+        leave_interrupted()
+    if done.skipped:
+        raise Refusal(f"world {world}: {done.skipped[0]['reason']}")
+    found = sizing.judge(done, link, limits, asked)
+    _show(found, form)
+    if form == "text" or out or picture_is_asked_for():
+        _draw(done, found, out or opened.folder / PICTURES / f"{file.stem}.size.{world}", picture)
+    click.echo(f"{many(done.count, 'run')}, {done.played} of them played now; store: {opened.folder}", err=True)
+
+
+def _show(found: Found, form: str) -> None:
+    from sojourn import _core, records, sizing
+
+    if form == "json":
+        click.echo(records.to_json(sizing.as_dict(found)))
+        return
+    if form == "csv":
+        click.echo(_as_csv(found), nl=False)
+        return
+    screen.say(sizing.headline(found))
+    click.echo()
+    screen.print_lines(_rules(found))
+    screen.print_lines(_table(found))
+    if found.wants:
+        screen.print_lines(_answers(found))
+    if found.chosen is not None:
+        command, _ = _core.paste(f"bfifo limit {found.chosen.bytes}", "eth0")
+        click.echo(f"tc qdisc replace dev eth0 root bfifo limit {found.chosen.bytes}" if command is None else command)
+
+
+def _rules(found: Found) -> list[str]:
+    from sojourn import sizing
+
+    link = found.link
+    title = f"rules for {link.hop}: {many(link.flows, 'long flow')}"
+    rows = [[rule.name, size_text(rule.bytes), rule.source] for rule in sizing.rules(link.bdp_bytes, link.flows)]
+    widths = [max(len(row[place]) for row in rows) for place in range(2)]
+    return [title, *(f" {name:<{widths[0]}}  {size:>{widths[1]}}  {source}" for name, size, source in rows)]
+
+
+def _label(one: Size) -> list[str]:
+    return [size_text(one.bytes), number_text(one.bdp, 2)]
+
+
+def _table(found: Found) -> list[str]:
+    from sojourn import sizing
+
+    shown = [address for address in found.sizes[0].measures if _path(address) in HEADS]
+    shown = [address for address in shown if any(one.measures[address] for one in found.sizes)]
+    shown = [address for address in shown if not sizing.repeats(found, address)]
+    heads = ["size", "BDP", *(_head(address) for address in shown)]
+    rows = [[*_label(one), *(_cell(address, one.measures[address]) for address in shown)] for one in found.sizes]
+    return screen.number_lines(f"queue {found.link.hop}", heads, rows)
+
+
+def _answers(found: Found) -> list[str]:
+    heads = ["size", "BDP", *(want.text for want in found.wants), "all"]
+    rows = [[*_label(one), *one.answers.values(), one.meets] for one in found.sizes]
+    lines = screen.number_lines("conditions", heads, rows)
+    return [*lines, "", "open: the 95 % interval over the seeds contains the bound, or a seed has no value"]
+
+
+def _path(address: str) -> str:
+    """The measure without its queue or flow: `fct_s.p50` of `flows.probe.fct_s.p50`."""
+    return address.split(".", 2)[2] if address.startswith(("hops.", "flows.")) else address
+
+
+def _head(address: str) -> str:
+    first, second = HEADS[_path(address)]
+    first = address.split(".")[1] if address.startswith("flows.") else first
+    second = f"{HEADS[_path(address)][0]} {second}" if address.startswith("flows.") else second
+    return f"{first} {second}".strip()
+
+
+def _cell(address: str, mean: Mean | None) -> str:
+    if mean is None:
+        return "–"
+    return number_text(mean.value * (100 if _path(address) in PERCENT else 1))
+
+
+def _draw(done: Results, found: Found, folder: Path, form: Format) -> None:
+    from sojourn import cases, plot, size_picture
+
+    made = size_picture.picture(found, plot.provenance(cases.case_list(done.runs)))
+    click.echo(f"picture: {plot.write(made, folder, form)}", err=True)
+
+
+def _as_csv(found: Found) -> str:
+    addresses = list(found.sizes[0].measures)
+    heads = ["bytes", "bdp", "rules", *(name for one in addresses for name in (one, f"{one}.half_width"))]
+    heads += [want.text for want in found.wants]
+    rows: list[Sequence[str]] = []
+    for one in found.sizes:
+        cells = [str(one.bytes), repr(one.bdp), "; ".join(one.rules)]
+        for address in addresses:
+            mean = one.measures[address]
+            numbers = (None, None) if mean is None else (mean.value, mean.half_width)
+            cells += ["" if number is None else repr(number) for number in numbers]
+        rows.append([*cells, *one.answers.values()])
+    return rows_as_csv(heads, rows)

@@ -1,0 +1,363 @@
+"""The size of a link's buffer: what rules of thumb say, and what runs find at each size.
+
+A plan with a FIFO of each size at one hop is made from a scenario (`plan_of`). Its results are judged by conditions on
+measures (`Want`): a size meets a condition if the whole 95 % interval over the seeds does.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sojourn import _core, measures, queues
+from sojourn.errors import Refusal, nearest_of
+from sojourn.means import Mean
+from sojourn.results import Results
+from sojourn.words import number_text, size_text
+
+PACKET_BYTES = 1514
+"""A full segment on Ethernet. No size of the grid is smaller than two of them."""
+PER_OCTAVE = 2
+"""Sizes between a size and its double, in the default grid."""
+SMALLEST, LARGEST = 1 / 64, 4.0
+"""The ends of the default grid, in BDP."""
+
+# ---- rules of thumb ----
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule for the size of a buffer."""
+
+    name: str
+    bytes: float
+    source: str
+
+
+def rules(bdp_bytes: float, flows: int, beta: float = 0.7) -> list[Rule]:
+    """Returns what the rules say for a link of this bandwidth-delay product with `flows` long flows at a time.
+
+    `beta` is the factor by which a loss reduces the window: 0.7 for CUBIC (RFC 9438), 0.5 for Reno (RFC 5681).
+    """
+    root = math.sqrt(max(flows, 1))
+    deficit = 1 / beta - 1
+    return [
+        Rule("BDP", bdp_bytes, "Villamizar and Song, High Performance TCP in ANSNET, 1994"),
+        Rule("BDP / √n", bdp_bytes / root, "Appenzeller, Keslassy and McKeown, Sizing router buffers, 2004"),
+        Rule("BDP / 16", bdp_bytes / 16, "Speidel and Qian, APNIC blog, 2018"),
+        Rule(
+            "BDP (1/β - 1) / √n",
+            bdp_bytes * deficit / root,
+            "Spang, Arslan and McKeown, Updating the theory of buffer sizing, 2021",
+        ),
+    ]
+
+
+# ---- conditions ----
+
+WANT = re.compile(r"\s*(?P<measure>\S+)\s*(?P<sign><=|>=)\s*(?P<bound>[-+0-9.eE]+)\s*")
+Answer = Literal["yes", "no", "open"]
+"""Whether a size meets a condition. `open`: the interval over the seeds contains the bound, or a seed has no value."""
+
+
+@dataclass(frozen=True)
+class Want:
+    """A condition on a measure, such as `nonempty_max_s <= 5`."""
+
+    text: str
+    address: str
+    """The measure's address, with its queue."""
+    at_most: bool
+    bound: float
+
+    def answer(self, mean: Mean | None, seeds: int) -> Answer:
+        """Whether a mean over `seeds` seeds meets the condition."""
+        if mean is None or mean.count < seeds:
+            return "open"
+        margin = mean.half_width or 0.0
+        inside = mean.value + margin <= self.bound if self.at_most else mean.value - margin >= self.bound
+        outside = mean.value - margin > self.bound if self.at_most else mean.value + margin < self.bound
+        return "yes" if inside else "no" if outside else "open"
+
+
+def want_of(text: str, hop: str, about: Mapping[str, Any]) -> Want:
+    """Reads a condition. `about` is the description of a run (`Plan.describe`).
+
+    Raises Refusal for anything but MEASURE, `<=` or `>=`, and a number, and for a measure that no run has.
+    """
+    found = WANT.fullmatch(text)
+    try:
+        bound = float(found["bound"]) if found else math.nan
+    except ValueError:
+        bound = math.nan
+    if found is None or not math.isfinite(bound):
+        raise Refusal(f"--want = {text!r}: expected MEASURE <= NUMBER or MEASURE >= NUMBER, as in nonempty_max_s <= 5")
+    flows = {one["name"]: one["kind"] for one in about["flows"]}
+    address = measures.full(found["measure"], hop)
+    hops = [one["name"] for one in about["hops"]]
+    measures.refuse_unknown(address, measures.known(hops, flows), flows, "--want")
+    return Want(text.strip(), address, found["sign"] == "<=", bound)
+
+
+# ---- the link and its sizes ----
+
+
+@dataclass(frozen=True)
+class Link:
+    """The link whose buffer is asked for."""
+
+    hop: str
+    rate_bps: float
+    rtt_s: float
+    """The longest base RTT."""
+    flows: int
+    """Long flows at a time."""
+
+    @property
+    def bdp_bytes(self) -> float:
+        """The bandwidth-delay product."""
+        return self.rate_bps * self.rtt_s / 8
+
+
+def link_of(plan: _core.Plan, hop: str | None, flows: int | None) -> Link:
+    """Returns the link of a hop, or of the only hop with a constant rate that is the slowest.
+
+    Raises Refusal for an unknown hop, and for one whose rate changes: it has no BDP.
+    """
+    about = plan.describe(0)
+    rates = {one["name"]: one["rate"] for one in about["hops"]}
+    if hop is not None and hop not in rates:
+        raise Refusal(f"--hop = {hop}: expected one of {', '.join(rates)}{nearest_of(hop, list(rates))}")
+    known = {name: _core.rate(rate)[0] for name, rate in rates.items() if _is_constant(rate)}
+    if hop is None:
+        forward = {name: rate for name, rate in known.items() if not name.endswith(".reverse")}
+        hop = min(forward or known, key=lambda name: known[name], default=None)
+    if hop is None or hop not in known:
+        raise Refusal(f"--hop = {hop or next(iter(rates))}: its rate changes, so that it has no BDP")
+    if flows is None:
+        flows = long_flows(tomllib.loads(plan.text), about)
+    return Link(hop, known[hop], about["longest_rtt_ms"] / 1000, flows)
+
+
+def _is_constant(rate: object) -> bool:
+    try:
+        return isinstance(rate, str) and _core.rate(rate)[0] > 0
+    except _core.Error:
+        return False
+
+
+def long_flows(scenario: Mapping[str, Any], about: Mapping[str, Any]) -> int:
+    """Counts the flows that send at a time: groups by their limits, bulk flows and downloads one by one."""
+    groups = sum(int(one.get("max_active", 0)) for one in scenario.get("group", []))
+    single = [one for one in about["flows"] if one["kind"] in ("bulk", "download", "upload")]
+    return max(1, groups + len(single))
+
+
+def limits(link: Link, asked: str | None = None) -> list[int]:
+    """Returns the sizes to play, in bytes: those that are asked for, or a grid with what the rules say.
+
+    `asked` is a list such as `60kB,120kB,1bdp`. Raises Refusal for anything else, and for less than a packet.
+    """
+    if asked is not None:
+        return sorted({_size(link, word.strip()) for word in asked.split(",")})
+    steps = range(round(math.log2(LARGEST / SMALLEST) * PER_OCTAVE) + 1)
+    wanted = [link.bdp_bytes * SMALLEST * 2 ** (step / PER_OCTAVE) for step in steps]
+    wanted += [rule.bytes for rule in rules(link.bdp_bytes, link.flows)]
+    return sorted({rounded(size) for size in wanted if size >= 2 * PACKET_BYTES})
+
+
+SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>B|kB|MB|GB|bdp|)", re.IGNORECASE)
+
+
+def _size(link: Link, word: str) -> int:
+    found = SIZE.fullmatch(word)
+    units = {"": 1.0, "b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "bdp": link.bdp_bytes}
+    size = float(found["number"]) * units[found["unit"].lower()] if found else 0.0
+    if not PACKET_BYTES <= size < 2**32:
+        raise Refusal(f"--sizes: {word!r}: expected a size from {PACKET_BYTES} bytes on, such as 120kB or 0.5bdp")
+    return int(size)
+
+
+def rounded(size: float) -> int:
+    """Rounds a size to two digits, as a person would write it."""
+    digits = max(0, math.floor(math.log10(size)) - 1)
+    return int(round(size, -digits))
+
+
+def plan_of(
+    plan: _core.Plan,
+    link: Link,
+    limits: Sequence[int],
+    *,
+    sets: Sequence[tuple[str, str]] = (),
+    seed: int | None = None,
+    seeds: int | None = None,
+) -> _core.Plan:
+    """Returns a plan with a FIFO of each size in bytes at the link, instead of the scenario's own sweep.
+
+    `sets`, `seed` and `seeds` are those with which `plan` was read.
+    """
+    scenario = tomllib.loads(plan.text)
+    hop = link.hop.removesuffix(queues.REVERSE)
+    key = f"hop.{hop}.qdisc" if hop == link.hop else f"hop.{hop}.reverse.qdisc"
+    scenario["sweep"] = {key: [f"bfifo limit {limit}" for limit in limits]}
+    return _core.Plan.parse(_core.to_toml(scenario), plan.file, list(sets), seed, seeds, lines=False)
+
+
+# ---- what runs find ----
+
+ENOUGH = 0.98
+"""The share of the greatest goodput from which a size is said to cost no throughput."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """A size of the buffer, and what the runs with it found."""
+
+    bytes: int
+    bdp: float
+    """In bandwidth-delay products."""
+    rules: tuple[str, ...]
+    """The rules that say this size."""
+    measures: Mapping[str, Mean | None]
+    """The mean of each measure over the seeds, by address."""
+    answers: Mapping[str, Answer]
+    """The answer to each condition, by its text."""
+
+    @property
+    def meets(self) -> Answer:
+        """Whether the size meets all conditions."""
+        found = set(self.answers.values())
+        return "no" if "no" in found else "open" if "open" in found else "yes"
+
+
+@dataclass(frozen=True)
+class Found:
+    """The sizes of a link's buffer, from the smallest."""
+
+    link: Link
+    wants: tuple[Want, ...]
+    sizes: tuple[Size, ...]
+
+    @property
+    def region(self) -> list[Size]:
+        """The longest run of neighbouring sizes that meet all conditions."""
+        best: list[Size] = []
+        now: list[Size] = []
+        for one in self.sizes:
+            now = [*now, one] if one.meets == "yes" else []
+            best = now if len(now) > len(best) else best
+        return best
+
+    @property
+    def chosen(self) -> Size | None:
+        """The size in the middle of the region. Without conditions, the smallest that costs no throughput."""
+        if self.wants:
+            return self.region[(len(self.region) - 1) // 2] if self.region else None
+        goodput = [one.measures[GOODPUT] for one in self.sizes]
+        most = max((mean.value for mean in goodput if mean), default=0.0)
+        enough = (size for size, mean in zip(self.sizes, goodput, strict=True) if mean and mean.value >= ENOUGH * most)
+        return next(enough, None)
+
+
+GOODPUT = "goodput_mbit"
+OF_QUEUE = (
+    "utilisation",
+    "sojourn_ms.p95",
+    "standing_queue_ms.p50",
+    "nonempty_max_s",
+    "empty_fraction",
+    "full_fraction",
+    "oscillation_s",
+    "drops",
+)
+"""The measures of the queue that are shown."""
+OF_FLOWS = ("fct_s.p50", "fct_s.p95")
+"""The measures of the flows that are shown, of those that have them."""
+
+
+def judge(results: Results, link: Link, limits: Sequence[int], wants: Sequence[Want]) -> Found:
+    """Judges the results of `plan_of`."""
+    thumb = {rounded(rule.bytes): rule.name for rule in rules(link.bdp_bytes, link.flows)}
+    addresses = [GOODPUT, *(f"hops.{link.hop}.{path}" for path in OF_QUEUE), *(one.address for one in wants)]
+    means = results.means(list(dict.fromkeys(addresses)), OF_FLOWS)
+    found = []
+    for place, (limit, one) in enumerate(zip(limits, results.combinations, strict=True)):
+        own = {address: values[place] for address, values in means.items()}
+        answers = {want.text: want.answer(own[want.address], len(one.indices)) for want in wants}
+        named = (thumb[limit],) if limit in thumb else ()
+        found.append(Size(limit, limit / link.bdp_bytes, named, own, answers))
+    return Found(link, tuple(wants), tuple(found))
+
+
+def repeats(found: Found, address: str) -> bool:
+    """Whether a 95th percentile is the median at every size, as that of a single transfer."""
+    flow, _, path = address.rpartition(".fct_s.")
+    other = f"{flow}.fct_s.p50"
+    return path == "p95" and all(one.measures[address] == one.measures[other] for one in found.sizes)
+
+
+def headline(found: Found) -> str:
+    """Says in a sentence or two which size to set, and why."""
+    link, region, chosen = found.link, found.region, found.chosen
+    about = f"{size_text(link.bdp_bytes)} are a BDP of {link.hop}."
+    if not found.wants:
+        if chosen is None:
+            return f"No packet passed. {about}"
+        return f"{_named(chosen)} is the smallest buffer with at least {ENOUGH:.0%} of the greatest goodput. {about}"
+    if region and chosen is not None:
+        ends = _named(region[0]) if len(region) == 1 else f"{size_text(region[0].bytes)} to {_named(region[-1])}"
+        verb = "meets" if len(region) == 1 else "meet"
+        return f"{ends} {verb} all that is wanted: set {size_text(chosen.bytes)}. {about}"
+    met = {want.text: [one for one in found.sizes if one.answers[want.text] == "yes"] for want in found.wants}
+    parts = [f"{text}: {_range(sizes)}" for text, sizes in met.items()]
+    return f"No size meets all that is wanted ({'; '.join(parts)}). {about}"
+
+
+def _named(size: Size) -> str:
+    return f"{size_text(size.bytes)} ({number_text(size.bdp, 2)} BDP)"
+
+
+def _range(found: Sequence[Size]) -> str:
+    if not found:
+        return "no size"
+    if len(found) == 1:
+        return size_text(found[0].bytes)
+    return f"{size_text(found[0].bytes)} to {size_text(found[-1].bytes)}"
+
+
+def as_dict(found: Found) -> dict[str, Any]:
+    """Returns the sizes with everything, for JSON."""
+    link = found.link
+
+    def said(mean: Mean | None) -> dict[str, Any] | None:
+        return None if mean is None else {"mean": mean.value, "half_width": mean.half_width, "count": mean.count}
+
+    return {
+        "hop": link.hop,
+        "rate_mbit": link.rate_bps / 1e6,
+        "rtt_ms": link.rtt_s * 1000,
+        "bdp_bytes": link.bdp_bytes,
+        "flows": link.flows,
+        "rules": [
+            {"name": rule.name, "bytes": rule.bytes, "source": rule.source}
+            for rule in rules(link.bdp_bytes, link.flows)
+        ],
+        "sizes": [
+            {
+                "bytes": one.bytes,
+                "bdp": one.bdp,
+                "rules": list(one.rules),
+                "measures": {address: said(mean) for address, mean in one.measures.items()},
+                "wants": dict(one.answers),
+            }
+            for one in found.sizes
+        ],
+        "region": [one.bytes for one in found.region] if found.wants else None,
+        "chosen_bytes": None if found.chosen is None else found.chosen.bytes,
+        "headline": headline(found),
+    }
