@@ -362,3 +362,33 @@ def test_k1_drop_tail_of_25_packets_delays_by_300_ms(sojourn: Run) -> None:
     said = sojourn("run", file, "--world", "kernel", "--seeds", "1", "-f", "json", *options).stdout
     [run] = json.loads(said)["runs"]
     assert 270 <= run["hops"]["bottleneck"]["sojourn_ms"]["max"] <= 312
+
+
+def test_an_atm_link_sends_cells_in_both_worlds(sojourn: Run, tmp_path: Path) -> None:
+    """RFC 2684 and AAL5: a packet with its overhead fills cells of 53 bytes, which carry 48 each."""
+    file = tmp_path / "adsl.toml"
+    hop = '[[hop]]\nname = "line"\nrate = "1mbit"\ndelay = "10ms"\noverhead = 18\nlinklayer = "atm"\n'
+    flows = '[[flow]]\nkind = "bulk"\n[[flow]]\nkind = "pings"\ninterval = "100ms"\n'
+    sweep = '[sweep]\n"hop.line.qdisc" = ["pfifo limit 20", "bfifo limit 17000"]\n'
+    file.write_text(f'duration = "20s"\nmeasure = ["5s", "end"]\n{hop}{flows}{sweep}')
+    # 1500 + 18 bytes are 32 cells, 84 + 18 bytes are 3.
+    full, ping = 32 * 53, 3 * 53
+    for world in ("sim", "kernel"):
+        out = tmp_path / world
+        runs = json.loads(sojourn("run", file, "--world", world, "--packets", "--out", out, "-f", "json").stdout)[
+            "runs"
+        ]
+        for place, run in enumerate(runs):
+            table = pq.read_table(out / "runs" / f"{place:04}.packets.parquet").to_pydict()
+            rows = [at for at, link in enumerate(table["link"]) if link == 0 and table["fate"][at] == 0]
+            lengths = {table["bytes"][at] for at in rows}
+            assert {full, ping} <= lengths, world
+            assert all(length % 53 == 0 for length in lengths), world
+            times = {(table["bytes"][at], table["end_ns"][at] - table["start_ns"][at]) for at in rows}
+            assert (full, full * 8_000) in times, world
+            assert (ping, ping * 8_000) in times, world
+            assert run["hops"]["line"]["delivered_bytes"] == pytest.approx(15e6 / 8, rel=0.01), world
+            # 17000 bytes hold ten full packets.
+            if place == 1:
+                assert run["hops"]["line"]["queue_packets"]["max"] <= 10 + 17000 / 1696, world
+                assert run["hops"]["line"]["sojourn_ms"]["max"] == pytest.approx(8 * 17000 / 1000, rel=0.15), world

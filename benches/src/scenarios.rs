@@ -1,6 +1,7 @@
 //! The bench scenarios: one bottleneck, `codel variant linux`, no overhead.
 
 use sojourn_core::packet::Ecn;
+use sojourn_core::qdisc::LinkLayer;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::rng::Rng;
 use sojourn_core::tcp::{Cc, Config};
@@ -118,6 +119,7 @@ fn scenario(rate: Rate, rtt: Span, limit: u64, entries: Vec<Entry>, duration: Sp
         qdisc: line(&qdisc),
         changes: Vec::new(),
         overhead: 0,
+        linklayer: LinkLayer::Ethernet,
         nic: None,
         impair: None,
         pause: None,

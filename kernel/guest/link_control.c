@@ -120,8 +120,8 @@ static int control_pair(char **line)
 
 static int control_link(char **line, struct link_dev *ld)
 {
-	u64 v[6];
-	int err = control_numbers(line, v, 6);
+	u64 v[7];
+	int err = control_numbers(line, v, 7);
 
 	if (err)
 		return err;
@@ -131,6 +131,7 @@ static int control_link(char **line, struct link_dev *ld)
 	ld->bql = v[3];
 	ld->coalesce = v[4];
 	ld->noted = v[5];
+	ld->atm = v[6];
 	return 0;
 }
 

@@ -17,17 +17,36 @@ LIST_HEAD(link_devs);
 
 /* ---- lengths ---- */
 
-/* Returns the bytes on a link. A GSO packet counts as its segments, each with headers of its own. */
-u32 link_wire_bytes(const struct sk_buff *skb, u32 overhead)
+/* Returns the bytes on a link for this many IP bytes. ATM fills cells of 53 bytes, which carry 48. */
+static u32 link_framed(u32 bytes, u32 overhead, bool atm)
 {
-	u32 bytes = skb->len - ETH_HLEN, segments = 1, headers;
+	bytes += overhead;
+	return atm ? DIV_ROUND_UP(bytes, 48) * 53 : bytes;
+}
 
-	if (skb_is_gso(skb) && skb_shinfo(skb)->gso_type & SKB_GSO_TCPV4) {
-		headers = ip_hdrlen(skb) + tcp_hdrlen(skb);
-		segments = max_t(u32, DIV_ROUND_UP(bytes - headers, skb_shinfo(skb)->gso_size), 1);
-		bytes += (segments - 1) * headers;
-	}
-	return bytes + segments * overhead;
+/* A GSO packet counts as its segments, each with headers of its own. */
+static u32 link_segments(const struct sk_buff *skb, u32 overhead, bool atm)
+{
+	u32 bytes = skb->len - ETH_HLEN, whole, headers, size;
+
+	if (!skb_is_gso(skb) || !(skb_shinfo(skb)->gso_type & SKB_GSO_TCPV4))
+		return link_framed(bytes, overhead, atm);
+	headers = ip_hdrlen(skb) + tcp_hdrlen(skb);
+	size = skb_shinfo(skb)->gso_size;
+	whole = max_t(u32, DIV_ROUND_UP(bytes - headers, size), 1) - 1;
+	return whole * link_framed(headers + size, overhead, atm) + link_framed(bytes - whole * size, overhead, atm);
+}
+
+/* Returns the bytes that a link sends for a packet. */
+u32 link_wire_bytes(const struct link_dev *ld, const struct sk_buff *skb)
+{
+	return link_segments(skb, ld->overhead, ld->atm);
+}
+
+/* Returns the bytes of a packet's IP datagrams. */
+u32 link_ip_bytes(const struct sk_buff *skb)
+{
+	return link_segments(skb, 0, false);
 }
 
 /* ---- propagation ---- */
@@ -102,7 +121,7 @@ void link_count_sent(struct link_dev *ld, const struct sk_buff *skb)
 static void link_leave(struct link_dev *ld, struct sk_buff *skb, u64 when)
 {
 	link_count_sent(ld, skb);
-	ld->bytes += link_wire_bytes(skb, ld->overhead);
+	ld->bytes += link_wire_bytes(ld, skb);
 	ld->busy_ns += when - LINK_CB(skb)->start;
 	probe_left(skb, when);
 	link_propagate(ld, skb, when);
@@ -112,7 +131,7 @@ static void link_leave(struct link_dev *ld, struct sk_buff *skb, u64 when)
 void link_begin(struct link_dev *ld, u64 when)
 {
 	struct sk_buff *skb = skb_peek(&ld->queue);
-	u32 bytes = link_wire_bytes(skb, ld->overhead);
+	u32 bytes = link_wire_bytes(ld, skb);
 
 	LINK_CB(skb)->start = when;
 	ld->sending = true;

@@ -87,13 +87,13 @@ netdev_tx_t hosts_xmit(struct link_dev *ld, struct sk_buff *skb)
 	bool idle;
 	u64 due;
 
-	if (!host || !hosts_pass(host, link_wire_bytes(skb, 0), hosts_sent_at(skb), &due)) {
+	if (!host || !hosts_pass(host, link_ip_bytes(skb), hosts_sent_at(skb), &due)) {
 		ld->drops++;
 		kfree_skb(skb);
 		return NETDEV_TX_OK;
 	}
 	link_count_sent(ld, skb);
-	ld->bytes += link_wire_bytes(skb, 0);
+	ld->bytes += link_ip_bytes(skb);
 	skb_orphan(skb);
 	idle = skb_queue_empty(&host->wire);
 	/* Keeps packets in order, also if an unpaced one is sent at an event and a paced one just after it. */

@@ -145,7 +145,7 @@ static void probe_queue(void *data, struct sk_buff *skb)
 	}
 	seen->skb = skb;
 	seen->record.link = ld->index;
-	seen->record.bytes = link_wire_bytes(skb, ld->overhead);
+	seen->record.bytes = link_wire_bytes(ld, skb);
 	seen->record.arrival = link_now();
 	probe_describe(&seen->record, skb);
 	hash_add(probe_packets, &seen->node, (unsigned long)skb);

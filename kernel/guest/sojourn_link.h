@@ -140,6 +140,8 @@ struct link_dev {
 	/* Index of the link in the scenario; -1 for a device that is no link of the path. */
 	int index;
 	u32 overhead, ring;
+	/* Whether packets fill ATM cells. */
+	bool atm;
 	/* Descriptors in use; those whose packets were sent but not completed, and their bytes. */
 	u32 used, ended, ended_bytes;
 	u64 coalesce;
@@ -229,7 +231,8 @@ static inline struct link_dev *link_of(const struct net_device *dev)
 	return dev->netdev_ops == &link_ops ? *(struct link_dev **)netdev_priv(dev) : NULL;
 }
 
-u32 link_wire_bytes(const struct sk_buff *skb, u32 overhead);
+u32 link_wire_bytes(const struct link_dev *ld, const struct sk_buff *skb);
+u32 link_ip_bytes(const struct sk_buff *skb);
 void link_begin(struct link_dev *ld, u64 when);
 void link_deliver(struct link_dev *ld, struct sk_buff *skb);
 void link_deliver_due(struct link_dev *ld, struct sk_buff_head *wire, struct hrtimer *timer);

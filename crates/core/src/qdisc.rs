@@ -39,6 +39,7 @@ pub(crate) mod testing;
 use alloc::vec::Vec;
 
 pub use any::AnyQdisc;
+pub use psched::LinkLayer;
 pub use stats::{Child, Count, Stats};
 
 use crate::cache::Cache;

@@ -219,7 +219,7 @@ fn counted(flows: Vec<Flow>, hops: &[Hop], bdps: &[f64]) -> Result<Vec<(Flow, u3
     for flow in flows {
         let (first, last) = flow.via;
         let slowest = (first..=last).min_by_key(|&i| path::first_rate(&hops[i].right.rate)).unwrap_or(first);
-        let bdp = bdps[slowest] / f64::from(path::PACKET + hops[slowest].right.overhead);
+        let bdp = bdps[slowest] / f64::from(hops[slowest].right.wire_bytes(path::PACKET));
         let count = match flow.count {
             Count::Number(count) => f64::from(count),
             Count::OfBdp(factor) => factor * bdp,

@@ -236,6 +236,12 @@ pub const HOP: Section = Section {
             "Bytes per packet that the link counts in addition to the IP length.",
         ),
         key(
+            "linklayer",
+            Form::Choice(&["ethernet", "atm"]),
+            Text("ethernet"),
+            "How the link frames packets. `atm`, for ADSL: a packet and its overhead fill cells of 53 bytes, of which each carries 48.",
+        ),
+        key(
             "reverse",
             Form::Section,
             Words("same rate, delay, overhead and limit, pfifo"),

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sojourn_core::qdisc::tc::{self, Spec};
-use sojourn_core::qdisc::{self, red};
+use sojourn_core::qdisc::{self, LinkLayer, red};
 use sojourn_core::units::{Rate, Span, Time};
 
 use crate::changes;
@@ -38,6 +38,7 @@ pub(crate) struct LinkDraft<'a> {
     pub(crate) rate: Capacity,
     pub(crate) delay: Vec<(Time, Span)>,
     overhead: u32,
+    linklayer: LinkLayer,
     nic: Option<Nic>,
     impair: Option<Box<Impair>>,
     /// Set if flow control was requested.
@@ -64,6 +65,7 @@ impl<'a> HopDraft<'a> {
         let right = LinkDraft {
             delay: delays(&reader.field("delay")?, duration)?,
             overhead: reader.field("overhead")?.integer(0, 1000)?,
+            linklayer: linklayer(&reader.field("linklayer")?)?,
             nic: nic(context, table, &path)?,
             impair: reader.given("impair").map(|field| impair(&field)).transpose()?.flatten(),
             pause: pause(&reader)?,
@@ -92,6 +94,7 @@ impl<'a> HopDraft<'a> {
                 LinkDraft {
                     delay: given("delay").map_or(Ok(right.delay.clone()), |field| delays(&field, duration))?,
                     overhead: given("overhead").map_or(Ok(right.overhead), |field| field.integer(0, 1000))?,
+                    linklayer: given("linklayer").map_or(Ok(right.linklayer), |field| linklayer(&field))?,
                     nic: own.or(right.nic),
                     impair: given("impair").map(|field| impair(&field)).transpose()?.flatten(),
                     pause: pause(&reader)?,
@@ -133,7 +136,7 @@ impl LinkDraft<'_> {
     fn finish(self, longest_rtt: Span, duration: Time, other: Option<&Spec>) -> Result<Link, Error> {
         let (qdisc, changes) = match (&self.qdisc, other) {
             (Some(field), _) => {
-                let scale = Scale { bdp: bdp(&self.rate, longest_rtt), packet: PACKET + self.overhead };
+                let scale = Scale { bdp: bdp(&self.rate, longest_rtt), packet: self.packet() };
                 let (qdisc, changes) = disciplines(field, &scale, duration)?;
                 let later = changes.iter().map(|(_, change)| change.spec());
                 let said = [&qdisc].into_iter().chain(later).flat_map(|spec| self.advise(spec));
@@ -149,6 +152,7 @@ impl LinkDraft<'_> {
             qdisc,
             changes,
             overhead: self.overhead,
+            linklayer: self.linklayer,
             nic: self.nic,
             impair: self.impair,
             pause: None,
@@ -158,11 +162,16 @@ impl LinkDraft<'_> {
 }
 
 impl LinkDraft<'_> {
+    /// The bytes that the link sends for a full packet.
+    fn packet(&self) -> u32 {
+        self.linklayer.bytes(u64::from(PACKET + self.overhead)) as u32
+    }
+
     /// Warnings about a discipline on this link.
     fn advise(&self, qdisc: &Spec) -> Vec<String> {
         let constant = matches!(&self.rate, Capacity::Steps(steps) if steps.len() == 1);
         let context = qdisc::Context {
-            mtu: PACKET + self.overhead,
+            mtu: self.packet(),
             overhead: self.overhead,
             rate: first_rate(&self.rate),
             delay: self.delay.first().map_or(Span::ZERO, |step| step.1),
@@ -171,6 +180,11 @@ impl LinkDraft<'_> {
         };
         qdisc.advice(&context, constant)
     }
+}
+
+/// Reads `linklayer`.
+fn linklayer(field: &Field<'_>) -> Result<LinkLayer, Error> {
+    Ok(if field.choice()? == "atm" { LinkLayer::Atm } else { LinkLayer::Ethernet })
 }
 
 /// Returns the first rate; for a trace, the mean rate.
@@ -322,7 +336,7 @@ fn limit_word(line: &str) -> Option<String> {
 pub(crate) fn buffer_packets(link: &Link) -> f64 {
     let limit = limit_word(&link.qdisc.full()).and_then(|word| units::bytes(word.trim_end_matches('p')));
     let limit = limit.unwrap_or(0) as f64;
-    if counts_bytes(&link.qdisc) { limit / f64::from(PACKET + link.overhead) } else { limit }
+    if counts_bytes(&link.qdisc) { limit / f64::from(link.wire_bytes(PACKET)) } else { limit }
 }
 
 /// Reads a hop's `nic`.

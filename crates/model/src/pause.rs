@@ -15,7 +15,7 @@ use crate::read::Field;
 use crate::scenario::{Capacity, Hop, Link, Pause, QueueSize, before};
 
 /// Smallest IP length of a packet in bytes: the headers of an empty datagram.
-const LEAST: u64 = 28;
+const LEAST: u32 = 28;
 /// Packets counted in addition to the delays: the one whose arrival triggers the frame, and the one that begins before
 /// the frame arrives.
 const EDGES: u64 = 2;
@@ -59,7 +59,7 @@ fn one(hops: &[Hop], index: usize, field: &Field<'_>, largest: u32) -> Result<Pa
             field.fault("expected a discipline that does not change: flow control depends on the limit of its queue")
         );
     }
-    let Some(limit) = limit(&link.qdisc, PACKET + link.overhead) else {
+    let Some(limit) = limit(&link.qdisc, link.wire_bytes(PACKET)) else {
         let kind = link.qdisc.kind();
         return Err(field.fault(format!(
             "expected a queue with one limit for all that it holds (pfifo, bfifo, pfifo_head_drop, codel, fq_codel, red, \
@@ -69,14 +69,14 @@ fn one(hops: &[Hop], index: usize, field: &Field<'_>, largest: u32) -> Result<Pa
     let longest = |link: &Link| link.delay.iter().map(|step| step.1).max().unwrap_or_default();
     let (rate, under_way) = (rates.iter().map(|step| step.1).max(), longest(from) + longest(other));
     let bytes = rate.map_or(0, |rate| rate.bytes_in(under_way));
-    let packet = u64::from(largest + link.overhead);
-    let room = headroom(bytes, u64::from(from.overhead), u64::from(link.overhead), packet);
+    let packet = u64::from(link.wire_bytes(largest));
+    let least = |link: &Link| u64::from(link.wire_bytes(LEAST));
+    let room = headroom(bytes, least(from), least(link), packet);
     thresholds(&limit, &room, packet).ok_or_else(|| small(field, &limit, &room, packet, under_way))
 }
 
 /// The headroom of a queue if the previous link can send `under_way` bytes during both delays.
-fn headroom(under_way: u64, overhead_before: u64, overhead: u64, packet: u64) -> QueueSize {
-    let (before, here) = (LEAST + overhead_before, LEAST + overhead);
+fn headroom(under_way: u64, before: u64, here: u64, packet: u64) -> QueueSize {
     // The two links may count a packet's length differently, which matters most for small packets.
     let counted = if here > before {
         (u128::from(under_way) * u128::from(here)).div_ceil(u128::from(before))

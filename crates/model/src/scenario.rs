@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 pub use sojourn_core::netem::Params as Impair;
 pub use sojourn_core::nic::Params as Nic;
+use sojourn_core::qdisc::LinkLayer;
 use sojourn_core::qdisc::tc::{self, Spec};
 use sojourn_core::units::{Rate, Span, Time};
 
@@ -94,6 +95,8 @@ pub struct Link {
     pub changes: Vec<(Time, QdiscChange)>,
     /// Bytes per packet that the link counts in addition to the IP length.
     pub overhead: u32,
+    /// How the link frames packets. With ATM it sends cells of 53 bytes, of which each carries 48.
+    pub linklayer: LinkLayer,
     /// The network card between discipline and link. `None` means a ring of one descriptor and immediate completions.
     pub nic: Option<Nic>,
     /// Impairments of packets after the link and before the propagation delay.
@@ -105,6 +108,11 @@ pub struct Link {
 }
 
 impl Link {
+    /// Returns the bytes that the link sends for a packet of `ip` bytes.
+    pub fn wire_bytes(&self, ip: u32) -> u32 {
+        self.linklayer.bytes(u64::from(ip + self.overhead)) as u32
+    }
+
     /// Returns the discipline in effect at `time`.
     pub fn qdisc_at(&self, time: Time) -> &Spec {
         let last = self.changes.iter().rev().find(|(at, _)| *at <= time);

@@ -1,6 +1,7 @@
 //! A description of a scenario as JSON, for `sojourn check` and for figures.
 
 use serde_json::{Value, json};
+use sojourn_core::qdisc::LinkLayer;
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::scenario::{Capacity, Scenario};
 use sojourn_model::workload::{App, Direction, Entry};
@@ -28,6 +29,7 @@ fn link(scenario: &Scenario, index: usize) -> Value {
         "delay": steps(&link.delay),
         "qdisc": link.qdisc_text(),
         "overhead": link.overhead,
+        "linklayer": if link.linklayer == LinkLayer::Atm { "atm" } else { "ethernet" },
         "nic": link.nic.map(|nic| {
             json!({ "ring": nic.ring, "bql": nic.bql, "coalesce_us": nic.coalesce.0 as f64 / 1e3 })
         }),

@@ -9,6 +9,7 @@ use sojourn_measure::{LinkMeter, LinkReport, LinkSetup};
 use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::{self, Capacity};
 
+use crate::framing::Framing;
 use crate::link::{MTU, finish, record};
 use crate::packet::Packet;
 use crate::planted::{Fault, planted};
@@ -20,7 +21,7 @@ pub struct ClosedLink {
     records: Option<Vec<PacketRecord>>,
     detail: bool,
     index: u16,
-    overhead: u16,
+    framing: Framing,
     rate: Rate,
     /// The length of the last packet, and its transmission time.
     cache: (u16, Span),
@@ -82,7 +83,7 @@ impl ClosedLink {
             records: records.then(Vec::new),
             detail,
             index: index as u16,
-            overhead: link.overhead as u16,
+            framing: Framing::new(link.overhead as u16, link.linklayer),
             rate: steps[0].1,
             cache: (0, Span::ZERO),
             delay: link.delay[0].1,
@@ -95,7 +96,7 @@ impl ClosedLink {
             run_end: setup.end,
             kind: link.qdisc.kind(),
             dropped: 0,
-            mtu: u64::from(MTU + link.overhead),
+            mtu: u64::from(link.wire_bytes(MTU)),
             requeues: (0, Time::NEVER),
         })
     }
@@ -108,7 +109,7 @@ impl ClosedLink {
         if self.waiting.front().is_some_and(|first| first.start < now) || (!self.idle && self.free < now) {
             self.catch_up(now);
         }
-        let wire = packet.ip_bytes() + self.overhead;
+        let wire = self.framing.wire_bytes(packet.ip_bytes());
         let idle = self.idle_from <= now;
         if self.waiting.len() >= self.limit.0 || self.waiting_bytes + u64::from(wire) > self.limit.1 {
             self.drop(*packet);
@@ -147,7 +148,7 @@ impl ClosedLink {
     #[cold]
     #[inline(never)]
     fn keep(&mut self, packet: &mut Packet, start: Time) {
-        packet.enter(self.overhead);
+        packet.enter(self.framing);
         if let Some(records) = &mut self.records
             && self.free < self.run_end
         {
@@ -192,14 +193,13 @@ impl ClosedLink {
     /// Whether the next packet of MTU size would be refused if `packets` packets are queued.
     #[inline]
     fn is_full(&self, packets: usize) -> bool {
-        let bytes = self.waiting_bytes + u64::from(MTU) + u64::from(self.overhead);
-        packets >= self.limit.0 || bytes > self.limit.1
+        packets >= self.limit.0 || self.waiting_bytes + self.mtu > self.limit.1
     }
 
     #[cold]
     #[inline(never)]
     fn drop(&mut self, mut packet: Packet) {
-        packet.enter(self.overhead);
+        packet.enter(self.framing);
         let (now, reason) = (packet.time, DropReason::Overlimit);
         if self.detail {
             self.meter.enqueued(now, self.waiting.len(), self.is_full(self.waiting.len()));

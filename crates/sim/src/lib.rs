@@ -10,6 +10,7 @@ mod closed;
 mod ends;
 mod fast;
 mod flow_hash;
+mod framing;
 mod heap;
 mod hosts;
 mod link;

@@ -10,6 +10,7 @@ use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::{self, Capacity, QdiscChange};
 use std::ops::Range;
 
+use crate::framing::Framing;
 use crate::packet::Packet;
 use crate::prefetch::Processor;
 use crate::setup::Setup;
@@ -52,7 +53,9 @@ pub struct Link {
     pub drops: Vec<(Packet, DropReason)>,
     /// Number of drops that the engine has taken.
     taken: usize,
-    overhead: u32,
+    framing: Framing,
+    /// The bytes of a full packet on the link.
+    mtu: u32,
     index: u16,
     server: Server,
     /// The network card between discipline and link.
@@ -171,8 +174,9 @@ impl Link {
         let delay = link.delay[0].1;
         let is_traced = matches!(server, Server::Trace(_));
         let due = if let Server::Trace(trace) = &server { trace.time() } else { Time::NEVER };
-        let skb = SKB.saturating_sub(link.overhead);
-        let context = Context { mtu: MTU + link.overhead, overhead: link.overhead, rate, delay, skb, seed: setup.seed };
+        let mtu = link.wire_bytes(MTU);
+        let skb = SKB.saturating_sub(mtu - MTU);
+        let context = Context { mtu, overhead: link.overhead, rate, delay, skb, seed: setup.seed };
         let mut meter = LinkMeter::new(&setup.meter);
         meter.rate(Time::ZERO, rate);
         let qdisc: AnyQdisc<Packet> = link.qdisc.build(&context);
@@ -195,7 +199,8 @@ impl Link {
             records: options.packets.then(Vec::new),
             drops: Vec::new(),
             taken: 0,
-            overhead: link.overhead,
+            framing: Framing::new(link.overhead as u16, link.linklayer),
+            mtu,
             index: index as u16,
             server,
             card: link.nic.map(|nic| Box::new(Card::new(nic, setup))),
@@ -240,7 +245,7 @@ impl Link {
     /// Handles an arrival at the queue. Returns whether the link is idle and needs a [`Link::event`] at once.
     #[inline(always)]
     pub fn arrive(&mut self, now: Time, packet: &mut Packet) -> bool {
-        packet.enter(self.overhead as u16);
+        packet.enter(self.framing);
         packet.time = now;
         if self.special {
             return self.arrive_at_special(now, packet);
@@ -313,7 +318,7 @@ impl Link {
         {
             self.arrive(now, &mut make(packet, first));
         }
-        packet.enter(self.overhead as u16);
+        packet.enter(self.framing);
         packet.time = now;
         self.qdisc.enqueue_all(now, numbers.map(|number| make(packet, number)), &mut self.drops);
     }
@@ -530,7 +535,7 @@ impl Link {
 
     #[inline]
     fn is_full(&self) -> bool {
-        self.qdisc.is_full(MTU + self.overhead)
+        self.qdisc.is_full(self.mtu)
     }
 
     /// Takes the next packet from the discipline and returns the end of its transmission. The link must not be

@@ -7,6 +7,7 @@ use sojourn_core::units::{Span, Time};
 pub use sojourn_model::records::Kind;
 
 use crate::flow_hash::hosts;
+use crate::framing::Framing;
 
 /// A packet, stored in five words so that copying takes five loads and five stores. (Smaller separate fields would be
 /// copied one by one. An enum field would give `Option<Packet>` a niche, and such options are copied in overlapping
@@ -362,8 +363,8 @@ impl Packet {
 
     /// Sets the length on the link when the packet enters a queue.
     #[inline(always)]
-    pub fn enter(&mut self, overhead: u16) {
-        self.form = (self.form & !0xffff) | u64::from(self.ip_bytes() + overhead);
+    pub fn enter(&mut self, framing: Framing) {
+        self.form = (self.form & !0xffff) | u64::from(framing.wire_bytes(self.ip_bytes()));
     }
 
     /// Flags of a packet that is sent with this ECN field, which is also the one on arrival at the first queue.
@@ -489,6 +490,8 @@ pub fn since(now: Time, stamped: u32) -> Span {
 
 #[cfg(test)]
 mod tests {
+    use sojourn_core::qdisc::LinkLayer;
+
     use super::*;
 
     #[test]
@@ -502,7 +505,7 @@ mod tests {
         let mut packet = Packet::from(parts);
         let rest = packet.form >> 16;
         for overhead in [14, 0, 14, 20, 38, 38] {
-            packet.enter(overhead);
+            packet.enter(Framing::new(overhead, LinkLayer::Ethernet));
             assert_eq!((packet.wire(), packet.form >> 16), (1500 + overhead, rest));
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sojourn_core::packet::Ecn;
 use sojourn_core::qdisc::DropReason;
+use sojourn_core::qdisc::LinkLayer;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::{AckPolicy, Cc, Config};
 use sojourn_core::units::{Rate, Span, Time};
@@ -35,6 +36,7 @@ fn link(rate: Rate, delay: Span, qdisc: &str) -> Link {
         qdisc: qdisc.parse().expect("a tc line"),
         changes: Vec::new(),
         overhead: 0,
+        linklayer: LinkLayer::Ethernet,
         nic: None,
         impair: None,
         pause: None,

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use sojourn_core::qdisc::LinkLayer;
 use sojourn_core::units::Span;
 use sojourn_model::scenario::{Capacity, Nic, Pause};
 
@@ -41,7 +42,8 @@ fn end_lines(End { name, transmit, .. }: &End, kind: LinkKind) -> Vec<String> {
         Transmit::Hop(index, link) => {
             let (Nic { ring, bql, coalesce }, noted) = (link.nic.unwrap_or(BARE), u8::from(link.nic.is_some()));
             let bql = u8::from(bql);
-            let mut lines = vec![format!("link {name} {index} {} {ring} {bql} {} {noted}", link.overhead, coalesce.0)];
+            let (overhead, atm) = (link.overhead, u8::from(link.linklayer == LinkLayer::Atm));
+            let mut lines = vec![format!("link {name} {index} {overhead} {ring} {bql} {} {noted} {atm}", coalesce.0)];
             let steps =
                 |list: Vec<(u64, u64)>| -> String { list.iter().map(|(at, value)| format!(" {at} {value}")).collect() };
             match &link.rate {

@@ -30,7 +30,7 @@ use tracker::Tracker;
 /// Bytes of a delivery opportunity.
 const OPPORTUNITY: u32 = 1500;
 /// A queue counts as full if a packet of this IP length would be refused.
-const MTU: u64 = 1500;
+const MTU: u32 = 1500;
 
 /// Prefetch distance in records. With many flows, the order of arrivals differs much from that of the file.
 const AHEAD: usize = 16;
@@ -151,7 +151,7 @@ fn link(scenario: &Scenario, index: usize, offers: Vec<Offer>) -> RecordFeed<imp
         Capacity::Steps(steps) => steps.iter().for_each(|&(at, rate)| meter.rate(at, rate)),
         Capacity::Trace(trace) => meter.rate(Time::ZERO, trace.mean_rate()),
     }
-    let of = |spec| fullness(spec, MTU + u64::from(link.overhead));
+    let of = |spec| fullness(spec, u64::from(link.wire_bytes(MTU)));
     let later: Vec<_> = link.changes.iter().map(|(at, change)| (*at, of(change.spec()))).collect();
     let first = of(&link.qdisc);
     RecordFeed::new(meter, offers, move |now, packets, bytes| {

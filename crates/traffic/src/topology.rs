@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::Ipv4Addr;
 
+use sojourn_core::qdisc::LinkLayer;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::{AckPolicy, Cc};
 use sojourn_core::units::{Span, Time};
@@ -472,7 +473,11 @@ pub fn discipline(device: &str, link: &Link, kind: LinkKind, mtu: u32) -> Vec<St
 /// Returns the link's overhead as `stab` option of `tc`.
 fn stab(link: &Link) -> String {
     let overhead = i64::from(link.overhead) - ETHERNET;
-    if overhead == 0 { String::new() } else { format!(" stab overhead {overhead}") }
+    match (link.linklayer, overhead) {
+        (LinkLayer::Ethernet, 0) => String::new(),
+        (LinkLayer::Ethernet, _) => format!(" stab overhead {overhead}"),
+        (LinkLayer::Atm, _) => format!(" stab linklayer atm overhead {overhead}"),
+    }
 }
 
 /// Returns the `tc` commands that change a hop's discipline, each with its time. A new discipline gets a new handle:

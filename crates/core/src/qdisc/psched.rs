@@ -17,6 +17,17 @@ choice! {
     }
 }
 
+impl LinkLayer {
+    /// Returns the bytes that a packet of `bytes` bytes takes on the link. ATM fills its last cell (AAL5).
+    #[inline]
+    pub fn bytes(self, bytes: u64) -> u64 {
+        match self {
+            LinkLayer::Ethernet => bytes,
+            LinkLayer::Atm => bytes.div_ceil(48) * 53,
+        }
+    }
+}
+
 /// A rate, with the reciprocal by which Linux multiplies.
 #[derive(Clone, Copy, Debug)]
 pub struct RateConfig {
@@ -50,7 +61,7 @@ impl RateConfig {
     #[inline]
     pub fn l2t_ns(&self, bytes: u32) -> i64 {
         let bytes = u64::from(bytes.saturating_add(self.overhead).max(self.mpu));
-        let bytes = if self.linklayer == LinkLayer::Atm { bytes.div_ceil(48) * 53 } else { bytes };
+        let bytes = self.linklayer.bytes(bytes);
         ((bytes.wrapping_mul(self.mult)) >> self.shift) as i64
     }
 }

@@ -58,10 +58,11 @@ impl Ideal {
         let delays = entry.delays;
         let one_way = sum(&there) + delays.data_in + delays.data_out + beside;
         let rtt = one_way + sum(&back) + delays.ack_in + delays.ack_out + beside;
-        let slowest = there.iter().map(|link| (fastest(&link.rate), link.overhead)).min();
+        let Config { mss, iw, header, .. } = entry.tcp;
+        let segment = mss + header;
+        let slowest = there.iter().map(|link| (fastest(&link.rate), link.wire_bytes(segment) - segment)).min();
         let own = access.map(|access| (access.rate, 0));
         let (rate, overhead) = slowest.into_iter().chain(own).min().unwrap_or_default();
-        let Config { mss, iw, header, .. } = entry.tcp;
         Ideal { rtt, one_way, rate, mss, header: header + overhead, iw }
     }
 

@@ -180,6 +180,22 @@ fn defaults_are_those_of_the_reference() {
 }
 
 #[test]
+fn atm_fills_cells_of_48_bytes() {
+    let hop = |text: &str| scenario(text, "[[flow]]\nkind = \"bulk\"\nrtt = \"9ms\"").hops.remove(0);
+    let framed = |keys: &str| {
+        let hop = hop(&format!("rate = \"1mbit\"\n{keys}"));
+        [40, 86, 1500].map(|ip| hop.right.wire_bytes(ip))
+    };
+    assert_eq!(framed(""), [54, 100, 1514]);
+    // LLC/SNAP and AAL5: 10 + 8 bytes. 1518 bytes are 31.6 cells.
+    assert_eq!(framed("overhead = 10\nlinklayer = \"atm\""), [2 * 53, 2 * 53, 32 * 53]);
+    let reverse = hop("rate = \"1mbit\"\nlinklayer = \"atm\"\nreverse = { rate = \"2mbit\" }");
+    assert_eq!(reverse.left.wire_bytes(1500), reverse.right.wire_bytes(1500));
+    let other = hop("rate = \"1mbit\"\nlinklayer = \"atm\"\nreverse = { linklayer = \"ethernet\" }");
+    assert_eq!(other.left.wire_bytes(1500), 1514);
+}
+
+#[test]
 fn the_way_back_is_a_fifo_of_the_same_limit_and_what_it_is_told() {
     let rest = "[[flow]]\nkind = \"bulk\"";
     let hop = |text: &str| scenario(text, rest).hops.remove(0);

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use sojourn_core::packet::Ecn;
+use sojourn_core::qdisc::LinkLayer;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::rng::Rng;
 use sojourn_core::tcp::{AckPolicy, Cc, Config, HyStart, Recovery, Windows};
@@ -118,7 +119,7 @@ const IMPAIRMENTS: &[&str] = &[
 
 /// Random streams of one scenario. Features that were added later have streams of their own, so that existing scenarios
 /// stay the same.
-struct Draw(Rng, Rng, Rng, Rng, Rng, Rng, Rng, Rng, Rng, Rng);
+struct Draw(Rng, Rng, Rng, Rng, Rng, Rng, Rng, Rng, Rng, Rng, Rng);
 
 impl Draw {
     fn below(&mut self, n: u64) -> u64 {
@@ -192,6 +193,7 @@ impl Draw {
             qdisc,
             changes,
             overhead: OVERHEAD,
+            linklayer: if self.10.below(5) == 0 { LinkLayer::Atm } else { LinkLayer::Ethernet },
             nic: self.nic(),
             impair: self.impair(),
             flush: self.7.below(3) == 0,
@@ -521,6 +523,7 @@ fn compare(seed: u64) -> usize {
         stream("flushes"),
         stream("words"),
         stream("passed"),
+        stream("framing"),
     );
     let mut scenario = draw.scenario(seed);
     if seed % 4 == 3 {
