@@ -252,8 +252,8 @@ def order(ranks: agree.Comparison) -> str:
     files = len({pair.file for pair in ranks.pairs})
     seeds = max(len(pair.seeds) for pair in ranks.pairs)
     return (
-        f"Order of ten disciplines by p95 and by goodput, over {files} scenarios with {seeds} seeds each: Kendall's tau "
-        "between the worlds is "
+        f"Order of ten disciplines by p95 and by goodput, over {files} scenarios with {seeds} seeds each: "
+        "Kendall's tau between the worlds is "
         f"{tau} in the mean. Between the kernel's even and odd seeds it is {itself}. Over the {pairs} pairs of "
         f"disciplines that the kernel's seeds tell apart it is {clear}."
     )
