@@ -1,8 +1,8 @@
 """Which differences between the cases of a comparison are real.
 
-Cases share their seeds, and so the random traffic. Two cases are therefore compared seed by seed: the interval of the
-mean of these differences is much narrower than two intervals of their own. Where nothing depends on the seed, one
-run per case is enough, and every difference beyond rounding is real.
+Cases share their seeds, and so the random traffic. Two cases are therefore compared seed by seed: the confidence
+interval of the mean difference is much narrower than the intervals of the two means. Where nothing depends on the seed,
+one run per case is enough, and every difference beyond rounding is real.
 """
 
 from __future__ import annotations
@@ -42,16 +42,17 @@ class Difference:
     """A case's number less the baseline's."""
 
     case: int
-    """Its place."""
+    """The place of the case."""
     baseline: int
     """The baseline's place."""
     measure: Measure
     mean: Mean
-    """Over the seeds that both have."""
+    """The mean difference over the seeds that both cases have."""
     told_apart: bool
     """Whether the interval excludes zero; where nothing is random, whether the numbers differ beyond rounding."""
     further_seeds: int | None
-    """About how many more seeds are needed to tell them apart; None if they are already, or if no number would do."""
+    """About how many more seeds are needed to tell them apart; None if they are told apart already, or if no number
+    is enough."""
 
 
 GOODPUT = Measure("goodput", "Mbit/s", Address("goodput_mbit"), False)

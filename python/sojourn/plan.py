@@ -24,9 +24,10 @@ def bundled() -> dict[str, Path]:
 
 
 def find(word: str | Path) -> Path:
-    """The scenario file that a word names: an existing file, or else the name of a scenario that comes with sojourn.
+    """Returns the scenario file of this path, or else the scenario of this name that comes with sojourn.
 
-    A folder is returned as it is; a verb that cannot take one says so. `Refusal` if there is no such thing.
+    A folder is returned too, unless its name is that of such a scenario; a caller that needs a file refuses it. Raises
+    Refusal if nothing is found.
     """
     path, named = Path(word), bundled()
     refuse_other_than_utf8(str(word))
@@ -54,7 +55,7 @@ def load(
 
 
 def refuse_other_than_utf8(text: str) -> None:
-    """Refuses a text that is not UTF-8: names of files and values are written into records and reports, which are."""
+    """Refuses a text that is not UTF-8: records and reports are UTF-8, and contain the names of files and values."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -94,8 +94,9 @@ pub struct Config {
     pub windows: Windows,
     /// Lower bound of the retransmission timeout: 1 s in RFC 6298, 200 ms in Linux.
     pub rto_min: Span,
-    /// Linux's RTO: the bound applies to the variance term, a falling RTT does not raise it, and a timeout that the
-    /// timestamps show to be spurious is undone.
+    /// Whether the RTO is computed as in Linux: the lower bound applies to the variance term instead of the timeout, a
+    /// falling RTT raises the variance term only slightly, and a timeout that the timestamps show to be spurious is
+    /// undone.
     pub linux_rto: bool,
     /// How losses are found and repaired.
     pub recovery: Recovery,

@@ -150,15 +150,16 @@ impl Packet {
     }
 
     /// Returns the segment with an RTT for its receiver. Normally this is the RTT that the sender knows. For a receiver
-    /// that tunes its window, it is only the part up to now, since the departure of the last ACK that reached the
-    /// sender; the receiver adds the rest. It is stored in place of an ACK's second timestamp.
+    /// that tunes its window, `rtt` is only the first part of the RTT: the time from the departure of the last ACK that
+    /// reached the sender until now. The receiver adds the rest. The RTT is stored where an ACK has its second
+    /// timestamp.
     pub fn with_rtt(self, rtt: Span) -> Packet {
         let us = (rtt.0 / 1000).clamp(1, u64::from(u32::MAX));
         Packet { stamps: us << 32 | self.stamps & u64::from(u32::MAX), ..self }
     }
 
-    /// Estimates the RTT sample that this ACK will give on arrival. With SACK blocks, it is mostly that of the segment
-    /// that triggered the ACK.
+    /// Estimates the RTT sample that this ACK will give on arrival. If the ACK has SACK blocks, the sample usually
+    /// comes from the segment that triggered the ACK.
     #[inline(always)]
     pub fn shows_rtt(&self) -> Span {
         let ts = if self.has_blocks() { self.ts_last() } else { self.ts() };

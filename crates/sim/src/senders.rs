@@ -48,10 +48,11 @@ impl Conn {
         }
     }
 
-    /// Returns a full segment for a retransmission while nothing is known to have arrived since the handshake. Linux's
-    /// receiver measures the RTT of the handshake until the first arrival (`tcp_synack_rtt_meas`), so the RTT that the
-    /// segment carries includes the time since the SYN-ACK. For a receiver that tunes its window, it also includes
-    /// `ahead`, the time by which the segment's timestamp is in the future.
+    /// Returns the full segment from which a retransmission, or the ACK that answers a SYN-ACK, is formed. Linux's
+    /// receiver measures the RTT of the handshake until the first packet arrives (`tcp_synack_rtt_meas`). As long as no
+    /// data has been acknowledged, the RTT that the segment carries therefore includes the time since the SYN-ACK
+    /// arrived. For a receiver that tunes its window, the RTT also includes `ahead`, the time by which the segment's
+    /// timestamp is in the future.
     fn full_for_retransmit(&self, now: Time, ahead: Span) -> Packet {
         let waited = self.answered.filter(|_| self.sender.acked() == 0).map_or(Span::ZERO, |at| since(now, at));
         match self.full.rtt_us() {

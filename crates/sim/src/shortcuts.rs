@@ -361,9 +361,9 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Whether packets of a line may overtake too many others. Datagrams arrive as fast as they are sent. An ACK of a timer
-    /// overtakes all ACKs that receivers which run ahead have put on the line, however similar the delays are: their
-    /// number per packet of the run must be small.
+    /// Whether packets of a line may overtake too many others. Datagrams may, because no ACKs limit the rate at which
+    /// they are sent. A delayed ACK that a timer sends overtakes all ACKs that receivers put on the line ahead of the
+    /// clock, however similar the delays are. The line is shared only if few such ACKs overtake each packet.
     fn overtakes(&self, line: usize) -> bool {
         let class = class_of_lane(self.lane_index(line).0);
         let data = self.data_lane(line);

@@ -12,8 +12,8 @@ const PLACE: u32 = WIDTH.ilog2();
 /// Upper limit on times if the index of the minimum is needed (73 years), except for never.
 const LATEST: u64 = u64::MAX >> PLACE;
 
-/// A group fills a cache line. A tree of groups of eight is low, so that few lines are touched even with thousands of
-/// times.
+/// A group fills a cache line. A tree of groups of eight is shallow, so that an update touches few cache lines even
+/// with thousands of times.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Group([u64; WIDTH]);

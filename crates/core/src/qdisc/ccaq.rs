@@ -307,8 +307,8 @@ impl Adaptive {
         Verdict::Shrink(self.limit)
     }
 
-    /// Raises the limit after an interval in which the queue was empty, by the packets that the link could have sent in
-    /// that time.
+    /// Raises the limit after an interval with idle time, by the number of packets that the link could have sent during
+    /// the idle time. The limit grows at most by the factor `max_increase`.
     fn enlarge(&mut self, now: Time, params: &Adaptation) {
         let Interval { start, idle, packets, .. } = self.current;
         let active = now.since(start) - idle;

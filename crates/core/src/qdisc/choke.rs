@@ -132,7 +132,8 @@ pub struct Choke<P> {
     vars: AverageVars,
     rng: Rng,
     stats: Stats,
-    /// A ring of a power of two of places, some of them holes.
+    /// A ring whose number of places is a power of two. A place between head and tail is empty (a hole) if its packet
+    /// was taken from the middle.
     tab: Vec<Option<P>>,
     head: usize,
     tail: usize,
@@ -200,7 +201,7 @@ impl<P: Packet + Copy> Choke<P> {
         Some(packet)
     }
 
-    /// A place of a random packet; after three draws that meet holes it is the head.
+    /// Returns the place of a random packet. After three draws that hit holes, it is the head.
     #[inline]
     fn draw(&mut self) -> usize {
         for _ in 0..3 {
@@ -261,7 +262,7 @@ impl<P: Packet + Copy> Choke<P> {
         self.backlog += u64::from(packet.bytes());
     }
 
-    /// From head to tail, without the holes.
+    /// The packets from head to tail, without the holes.
     fn queued(&self) -> impl Iterator<Item = P> {
         (0..self.len()).filter_map(|at| self.tab[(self.head + at) & self.mask()])
     }
@@ -308,8 +309,9 @@ impl<P: Packet + Copy> Qdisc<P> for Choke<P> {
         self.take(self.head)
     }
 
-    /// `choke_change`: a table of another size keeps as many packets as it has places, without the holes, and drops the
-    /// packets after them. The average starts again.
+    /// Linux `choke_change`: if the size of the table changes, the packets move to the new table without the holes
+    /// between them. The new table holds one packet less than it has places; the packets beyond that, which are the
+    /// latest arrivals, are dropped. The average starts again from zero.
     fn change(&mut self, _now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         let places = Self::places(params);
         if places != self.tab.len() {
@@ -366,7 +368,8 @@ mod tests {
         }
     }
 
-    /// An average between the thresholds and `packets` queued: every tenth of flow 1, the others each of their own.
+    /// Returns a discipline whose average is between the thresholds and which has `packets` packets queued. Every tenth
+    /// belongs to flow 1, and each other packet to a flow of its own.
     fn half(line: &str, packets: u32) -> Bench<Choke<Parcel>> {
         let mut bench = choke(line);
         (0..packets).for_each(|n| {

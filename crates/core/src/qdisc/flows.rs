@@ -431,8 +431,9 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         Some(None)
     }
 
-    /// Prefetches for later turns of the band that was served last. The next `turns` flows are skipped, the head
-    /// packets of as many flows after them are passed to `see`, and as many flows after these are prefetched. It
+    /// Prefetches what later turns of the band that was served last will read. The first `turns` flows in the order of
+    /// service are skipped. For each of the second `turns` flows that has credit, the head packet is passed to `see`,
+    /// and the link to the packet behind it is prefetched. The state of the third `turns` flows is prefetched. All this
     /// assumes that no flow joins or leaves the round meanwhile.
     pub fn prefetch(&self, turns: usize, cache: &impl Cache, mut see: impl FnMut(&P)) {
         let band = &self.bands[usize::from(self.head.band).min(BANDS - 1)];

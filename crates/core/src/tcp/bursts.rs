@@ -1,12 +1,13 @@
 //! Bursts: Linux's TCP hands segments down in packets of up to a millisecond's worth (TSO), and waits to fill them.
 //!
 //! Facts: net/ipv4/tcp_output.c of Linux 6.x and 7.x (`tcp_tso_autosize`, `tcp_tso_should_defer`), `tcp_update_pacing_rate`
-//! in tcp_input.c. If no device can segment such a packet, the stack does so at the host's own device. The segments are sent
+//! in tcp_input.c. If the device cannot segment such a packet, the stack segments it just before the device. The segments are sent
 //! together, and the last of several has PSH (`__tcp_transmit_skb`). An ACK that opens the window by less than a burst triggers no
 //! transmission if the next ACK is expected soon.
 //!
-//! Deviations: a packet ends with the window or the data, but not with each of the application's writes, so the end of a write
-//! waits until its burst is full. `tcp_min_rtt` has no time limit (Linux: five minutes).
+//! Deviations: a packet ends where the window or the data ends, but not where a write of the application ends. The last segments
+//! of a write can therefore wait until their burst is full. The minimum RTT (`tcp_min_rtt`) is that of the whole connection; in
+//! Linux it is that of the last five minutes.
 
 use super::pacing::{gso_segments, half, tso_autosize};
 use crate::units::{Span, Time};
@@ -82,7 +83,7 @@ impl Bursts {
         (self.left, self.several) = (0, false);
     }
 
-    /// Bytes a second (`tcp_update_pacing_rate`); none before there is an RTT.
+    /// The pacing rate in bytes a second (`tcp_update_pacing_rate`); `None` before the first RTT sample.
     #[inline(always)]
     pub fn rate(&self, window: &Window) -> Option<u64> {
         let srtt = window.srtt?;
@@ -92,13 +93,14 @@ impl Bursts {
         Some(used.saturating_mul(ratio * 10_000_000) / srtt.0.max(1))
     }
 
-    /// Segments of a burst now (`tcp_tso_autosize`).
+    /// The number of segments that a full burst has at present (`tcp_tso_autosize`).
     pub fn goal(&self, window: &Window) -> u32 {
         let Some(rate) = self.rate(window) else { return self.most };
         tso_autosize(rate, Some(window.min_rtt.0 / 1000), self.mss, MIN_SEGMENTS).min(self.most)
     }
 
-    /// The number of segments to send now, of `limit` that the window allows and `data` that there are, and the segments of a burst.
+    /// Returns the number of segments to send now, and the number of segments in a burst. The window allows `limit` segments,
+    /// and `data` segments are ready.
     #[inline]
     pub fn take(&mut self, limit: u32, data: u32, window: &Window) -> (u32, u32) {
         self.begin();
@@ -122,7 +124,7 @@ impl Bursts {
         (gone, burst)
     }
 
-    /// As [`Bursts::take`], but for one segment: whether the next one may be sent.
+    /// Like [`Bursts::take`], but for one segment: returns whether the next segment may be sent.
     pub fn take_one(&mut self, limit: u32, data: u32, window: &Window) -> bool {
         if self.left == 0 {
             (self.several, self.waits) = (false, false);
@@ -153,7 +155,8 @@ impl Bursts {
         self.waits
     }
 
-    /// `tcp_tso_should_defer`, of less than a burst; `begun`: segments are already being sent at this time.
+    /// Whether less than a full burst waits (`tcp_tso_should_defer`). `begun` says whether segments are already being sent at
+    /// this time.
     fn defers(&self, limit: u32, begun: bool, window: &Window) -> bool {
         let &Window { now, cwnd, out, rwnd, srtt, lsndtime, head, .. } = window;
         if now > lsndtime + SOON || limit.saturating_mul(WIN_DIVISOR) >= cwnd.min(rwnd) {

@@ -1,14 +1,17 @@
 //! SACK compression: while there is a hole, most ACKs of segments above it are merged into one.
 //!
 //! Facts: `__tcp_ack_snd_check` and `tcp_sack_new_ofo_skb` in tcp_input.c of Linux 7.3; since 4.18. The first three ACKs that report
-//! a hole are sent at once, so its loss is detected as early as without compression. Later ACKs wait for a share of an RTT after the
-//! first of them, at most a millisecond. One is sent at once if 44 wait, if the list of blocks would lose one, or in quick-ACK mode.
+//! a hole are sent at once, so its loss is detected as early as without compression. Later ACKs wait until a third of an RTT, at
+//! most a millisecond, has passed since the first of them. An ACK is sent at once if 44 ACKs wait, if a block would leave the first
+//! two places of the list of SACK blocks, or in quick-ACK mode.
 //!
 //! Deviations:
 //! - Linux's timer has a slack, within which the next interrupt serves it; here it expires at the slack's end, or with the next
 //!   segment of the connection.
-//! - The ACK before a list that loses a block includes the new segment.
-//! - The RTT is the sender's (Linux: the smaller of the receiver's own and that of the handshake).
+//! - If a block would leave the first two places, Linux sends the waiting ACK before it adds the new segment to the list; here
+//!   that ACK includes the new segment.
+//! - The RTT is the one that the sender measured. Linux takes the smaller of the RTT that the receiver measured and that of the
+//!   handshake.
 
 use crate::units::{Span, Time};
 

@@ -47,16 +47,17 @@ impl Prr {
 mod tests {
     use super::*;
 
-    /// ns-3's numbers are in bytes: MSS 1000, ssthresh 100000, RecoverFS 200000, 50000 bytes delivered by one ACK. Its
-    /// window is pipe + sndcnt. With 200500 bytes in flight that is 225500; counted in units of 500 bytes here.
+    /// ns-3's numbers are in bytes: MSS 1000, ssthresh 100000, RecoverFS 200000, and one ACK delivers 50000 bytes. Its
+    /// window is pipe + sndcnt, which is 225500 with 200500 bytes in flight. This test counts in units of 500 bytes.
     #[test]
     fn ns3_proportional_vector() {
         let sndcnt = Prr::new(400).on_ack(100, 401, 200, false);
         assert_eq!((401 + sndcnt) * 500, 225_500);
     }
 
-    /// With one segment in flight, which is below ssthresh, the conservative bound (CRB) gives 51000 bytes and the slow start
-    /// bound one segment more. Segments have 1000 bytes.
+    /// With one segment in flight, pipe is below ssthresh. ns-3's window is then 51000 bytes with the conservative
+    /// reduction bound (CRB), and one segment larger with the slow start reduction bound (SSRB). This test counts in
+    /// segments of 1000 bytes.
     #[test]
     fn ns3_reduction_bound_vectors() {
         let sndcnt = Prr::new(200).on_ack(50, 1, 100, false);

@@ -35,7 +35,7 @@ const MAX_WSCALE: u32 = 14;
 pub(super) struct Window {
     /// `tcp_rmem[2]`.
     rmem: u32,
-    /// The most that is ever offered, in segments.
+    /// The largest window that is ever offered, in segments.
     most: u32,
     mss: u32,
     advmss: u32,
@@ -64,19 +64,20 @@ pub(super) struct Window {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub now: Time,
-    /// The next segment expected, once this one was taken.
+    /// The number of the next expected segment, now that this one has arrived.
     pub next: u32,
     pub in_order: bool,
     /// The RTT in µs; 0: unknown.
     pub rtt_us: u32,
-    /// Segments held out of order before this one arrived, and the distance from `next` to the last of all that are held now.
+    /// The number of out-of-order segments that were held before this one arrived, and the distance from `next` to the last
+    /// segment that is held now.
     pub held: u32,
     pub span: u32,
 }
 
 impl Window {
-    /// The window of a new connection: `rmem` is its largest buffer in bytes, `most` the most segments ever offered, `mss` the payload of
-    /// a full segment, and `advmss` the MSS announced.
+    /// Returns the window of a new connection. `rmem` is the largest size of its buffer in bytes, `most` limits the window in segments,
+    /// `mss` is the payload of a full segment in bytes, and `advmss` is the MSS that the receiver announced.
     pub fn new(rmem: u32, most: u32, mss: u32, advmss: u32) -> Window {
         let sk_rcvbuf = rmem.min(RMEM_DEFAULT);
         let full = win_from_space(DEFAULT_RATIO, sk_rcvbuf);

@@ -1,4 +1,4 @@
-//! Web pages as 3GPP and NGMN define them: a main object, then its embedded objects over parallel connections, then a time of reading
+//! Web pages as 3GPP and NGMN define them: a main object, then its embedded objects over parallel connections, then the reading time
 //! (3GPP2 C.R1002, NGMN "Radio access performance evaluation methodology"; values as in ns-3's model).
 //!
 //! Deviations: the MSS is that of the scenario instead of a drawn one. The documents leave open how long a server takes and whether

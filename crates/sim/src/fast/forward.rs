@@ -65,8 +65,8 @@ impl Fabric {
     }
 
     /// Handles a packet's arrival at a station, at or (where the short cuts allow it) ahead of the clock. `packet` is
-    /// replaced by the packet that leaves the station as a result. Returns the station that this packet reaches without
-    /// an event.
+    /// replaced by the packet that leaves the station as a result. Returns the station at which that packet arrives, if
+    /// that arrival needs no event.
     #[inline(always)]
     fn visit(&mut self, target: Target, packet: &mut Packet) -> Option<Target> {
         let Target::Link(index) = target else { return self.deliver(packet) };
@@ -120,8 +120,8 @@ impl Fabric {
         }
     }
 
-    /// Handles an event of a link. `packet` becomes the packet that is sent, if any. Returns the station that it
-    /// reaches without an event.
+    /// Handles an event of a link. If the link sends a packet, it is written to `packet`. Returns the station at which
+    /// the sent packet arrives, if that arrival needs no event.
     #[inline(always)]
     pub fn serve(&mut self, index: usize, now: Time, packet: &mut Packet) -> Option<Target> {
         let (Station::Queue(link, slot) | Station::Coupled(link, slot)) = &mut self.links[index] else { return None };

@@ -27,8 +27,8 @@ pub(super) fn next_packet(
 }
 
 impl Link {
-    /// Stores a packet that bypassed the empty discipline until the device is ready. It counts as requeued only if the
-    /// device is busy.
+    /// Stores a packet that has bypassed the empty discipline. The packet waits here until the device is ready. It
+    /// counts as requeued only if the device is busy or the link's rate is a trace.
     #[inline]
     pub(super) fn requeue(&mut self, packet: &Packet) {
         self.requeued = Some(*packet);

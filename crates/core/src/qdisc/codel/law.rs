@@ -10,9 +10,9 @@ pub trait Law: Copy + Debug + 'static {
     type Root: Copy + Default + Debug;
     /// The number of drops in one dequeue after which CoDel gives up its schedule and continues from the present.
     const MOST_DROPS: u32;
-    /// `drop_next` of a queue that has never dropped. Linux sets 0, on a clock that started at boot; here the machine
-    /// has been running for 70.4 s at time zero. This matters in fq_codel, where overflows raise `count`: in the first
-    /// seconds after boot, such a queue would look as if it had just stopped dropping.
+    /// The initial `drop_next` of a queue. In Linux it is 0, which on Linux's clock is the time of boot; the constant
+    /// of Linux's laws corresponds to a boot 70.4 s before time zero. Within seconds after boot, a queue that has never
+    /// dropped would look as if it had just stopped dropping. This matters in fq_codel, where overflows raise `count`.
     const LONG_AGO: Self::Tick;
     /// Whether a drop is counted only when the next packet is found above target too.
     const COUNTS_LATE: bool = false;
