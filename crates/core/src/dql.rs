@@ -18,9 +18,9 @@ pub struct Dql {
     limit: u32,
     min_limit: u32,
     max_limit: u32,
-    /// In ticks.
+    /// Least time between two reductions of the limit, in ticks.
     slack_hold_time: u64,
-    /// The limit plus all that was ever completed.
+    /// The limit plus all bytes that were completed so far.
     adj_limit: u32,
     num_queued: u32,
     num_completed: u32,
@@ -39,7 +39,8 @@ impl Dql {
         Dql::bounded(slack_hold_time, jiffies, 0, MAX_LIMIT)
     }
 
-    /// With a least and a greatest limit, as `limit_min` and `limit_max` in `/sys` set them.
+    /// Creates an empty queue whose limit stays between a least and a greatest value, as `limit_min` and `limit_max` in
+    /// `/sys` set them.
     pub fn bounded(slack_hold_time: u32, jiffies: u64, min_limit: u32, max_limit: u32) -> Dql {
         Dql {
             limit: min_limit,
@@ -75,14 +76,14 @@ impl Dql {
         self.num_queued.wrapping_sub(self.num_completed)
     }
 
-    /// An object of `bytes` bytes was queued (`dql_queued`).
+    /// Counts an object of `bytes` bytes that was queued (`dql_queued`).
     #[inline]
     pub fn queued(&mut self, bytes: u32) {
         self.last_obj_cnt = bytes;
         self.num_queued = self.num_queued.wrapping_add(bytes);
     }
 
-    /// `bytes` bytes were completed at this tick (`dql_completed`), at most those in flight.
+    /// Counts `bytes` bytes that were completed at this tick (`dql_completed`). There must be as many bytes in flight.
     pub fn completed(&mut self, bytes: u32, jiffies: u64) {
         let completed = self.num_completed.wrapping_add(bytes);
         let mut limit = self.limit;
@@ -114,7 +115,8 @@ impl Dql {
         self.prev_num_queued = self.num_queued;
     }
 
-    /// The excess: of the limit beyond twice what one completion brought, or of the last object within the limit.
+    /// Returns how many bytes of the limit were not needed: the part beyond twice the bytes of this completion, or the
+    /// part of the last object that was within the limit, whichever is greater.
     fn slack(&self, limit: u32, bytes: u32) -> u32 {
         let of_limit = excess(limit.wrapping_add(self.prev_ovlimit), bytes.wrapping_mul(2));
         let of_last = if self.prev_ovlimit > 0 { excess(self.prev_last_obj_cnt, self.prev_ovlimit) } else { 0 };
@@ -127,7 +129,7 @@ impl Dql {
     }
 }
 
-/// How far one number that wraps around is beyond another; 0 if it is not (`POSDIFF`).
+/// Returns `a` - `b` for numbers that wrap around; 0 if `a` is not beyond `b` (`POSDIFF`).
 fn excess(a: u32, b: u32) -> u32 {
     let difference = a.wrapping_sub(b);
     if difference as i32 > 0 { difference } else { 0 }
@@ -139,7 +141,7 @@ mod tests {
 
     const PACKET: u32 = 1514;
 
-    /// A ring that is always full, and `burst` packets a completion: what the limit becomes.
+    /// Returns the limit after `rounds` completions of `burst` packets each, in a ring that is always full.
     fn settled(burst: u32, rounds: u64) -> u32 {
         let mut dql = Dql::new(250, 0);
         for round in 0..rounds {

@@ -1,7 +1,8 @@
 //! The core of sojourn: queue disciplines and a sans-IO TCP.
 //!
-//! No clock, no I/O, no allocation per packet. Time is an argument everywhere; randomness comes from [`rng::Rng`],
-//! seeded by the caller. The simulator, the live world, the replay of a trace and foreign programs drive the same code.
+//! This code reads no clock, does no I/O and allocates nothing for a single packet. Time is an argument everywhere;
+//! randomness comes from [`rng::Rng`], seeded by the caller. The simulator, the live world, the replay of a trace and
+//! foreign programs drive the same code.
 //!
 //! A discipline is made from a line of `tc` words and holds whatever packets its caller has:
 //!
@@ -42,8 +43,8 @@
 //! # Ok::<(), sojourn_core::qdisc::tc::Error>(())
 //! ```
 //!
-//! A packet that leaves with [`Ecn::Ce`](packet::Ecn::Ce) was marked. A discipline that holds packets back although it is
-//! asked says in [`Qdisc::next_event`](qdisc::Qdisc::next_event) when to ask again.
+//! A packet that leaves with [`Ecn::Ce`](packet::Ecn::Ce) was marked. A discipline that holds packets back (a shaper,
+//! for example) returns in [`Qdisc::next_event`](qdisc::Qdisc::next_event) the time at which to dequeue again.
 #![no_std]
 #![forbid(unsafe_code)]
 

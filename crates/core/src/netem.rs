@@ -43,48 +43,49 @@ pub struct Params {
     pub limit: u32,
     /// Delay in addition to the hop's own.
     pub delay: Span,
-    /// Its deviation; of the uniform distribution half its width.
+    /// Deviation of the delay; with the uniform distribution, half of its width.
     pub jitter: Span,
-    /// Weight of the previous draw in a draw, in 2^-32.
+    /// Weight of the previous draw of the jitter in a new draw, in units of 2^-32.
     pub delay_correlation: u32,
     /// Distribution of the jitter.
     pub distribution: Distribution,
     /// Which packets are lost.
     pub loss: Loss,
-    /// Mark those that can be marked instead.
+    /// Mark ECN-capable packets instead of losing them.
     pub ecn: bool,
     /// Which packets are duplicated.
     pub duplicate: Chance,
     /// Which packets are sent at once (reordered).
     pub reorder: Chance,
-    /// One of this number of packets is reordered; 0 for no reordering.
+    /// A packet may be reordered, with the chance `reorder`, only if at least `gap` - 1 packets have come since the
+    /// last reordered one. With 0, no packet is reordered.
     pub gap: u32,
-    /// When packets may leave at all.
+    /// The slots in which packets may leave; without slots they may leave at any time.
     pub slot: Option<Slot>,
 }
 
 /// Moments at which packets may leave, such as those of Wi-Fi's aggregates or a cable modem's grants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
-    /// From one to the next.
+    /// Time until the next slot.
     pub wait: Wait,
-    /// Packets that a slot takes; `i32::MAX` for any number.
+    /// Packets that may leave in one slot; `i32::MAX` for any number.
     pub packets: i32,
-    /// Bytes that a slot takes; `i32::MAX` for any number.
+    /// Bytes that may leave in one slot; `i32::MAX` for any number.
     pub bytes: i32,
 }
 
-/// How far a slot is from the one before.
+/// The distribution of the time until the next slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
-    /// Uniform from the first up to, not including, the second.
+    /// Uniform: at least the first span, and less than the second.
     Between(Span, Span),
-    /// With this mean and deviation.
+    /// Drawn from this distribution, with this mean and this deviation.
     Drawn(Distribution, Span, Span),
 }
 
 impl Default for Params {
-    /// Nothing happens.
+    /// No impairments.
     fn default() -> Self {
         Params {
             limit: u32::MAX,
@@ -102,7 +103,7 @@ impl Default for Params {
     }
 }
 
-/// A packet that waits for its time, ordered by it and then as they came.
+/// Waiting packets, ordered by their time to send in nanoseconds and, at equal times, by their arrival.
 type Queue<P> = BTreeMap<(i64, u64), P>;
 
 /// The impairments of one link in operation.
@@ -117,18 +118,18 @@ pub struct Netem<P> {
     jitter: Correlated,
     delay_table: Table,
     slot_table: Table,
-    /// Packets that are sent at once, the last one first.
+    /// Packets that leave at once (reordered). The packet that arrived last is at the front.
     at_once: VecDeque<P>,
     queue: Queue<P>,
     arrivals: u64,
-    /// Packets since the last that was reordered.
+    /// Packets since the last reordered one.
     counter: u32,
     /// The next slot, with the packets and bytes that it still takes.
     slot: Option<(Time, i32, i32)>,
 }
 
 impl<P: Packet + Copy> Netem<P> {
-    /// At time zero, with random numbers of this seed.
+    /// Creates the impairments at time zero, without packets. `seed` determines the random numbers.
     pub fn new(params: &Params, seed: u64) -> Netem<P> {
         let mut rng = Rng::stream(seed, "netem");
         let table = |distribution: Distribution, used: bool| if used { distribution.table() } else { Table::default() };
@@ -178,7 +179,8 @@ impl<P: Packet + Copy> Netem<P> {
         twice
     }
 
-    /// The next packet that may leave now; called until there is none, after each arrival and at [`Netem::next_event`].
+    /// Returns the next packet that may leave now. After each arrival and at [`Netem::next_event`] the caller repeats
+    /// this until there is none.
     pub fn dequeue(&mut self, now: Time) -> Option<P> {
         if let Some(packet) = self.at_once.pop_front() {
             return Some(packet);
@@ -219,7 +221,7 @@ impl<P: Packet + Copy> Netem<P> {
         self.packets() >= self.params.limit as usize
     }
 
-    /// The time to send of the packet that is next.
+    /// The time to send of the first packet in the queue, in nanoseconds.
     fn first(&self) -> Option<i64> {
         self.queue.first_key_value().map(|(&(due, _), _)| due)
     }
@@ -275,7 +277,7 @@ impl<P: Packet + Copy> Netem<P> {
                 draw(mean.0 as i64, deviation, self.rng.next_u32(), &self.slot_table)
             }
         };
-        // A draw below zero is a slot that has begun.
+        // After a negative draw the slot has begun already.
         self.slot = Some((Time(now.0.saturating_add_signed(wait)), slot.packets, slot.bytes));
     }
 }

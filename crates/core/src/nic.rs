@@ -20,13 +20,14 @@ use crate::units::{Span, Time};
 pub struct Params {
     /// Descriptors: packets in the card, the one in transmission included.
     pub ring: u32,
-    /// Whether byte queue limits stand over the ring.
+    /// Whether byte queue limits bound the bytes in the ring.
     pub bql: bool,
-    /// From the end of a transmission to the interrupt that serves it and all that ended meanwhile.
+    /// Time from the end of a transmission to its interrupt, which also handles the transmissions that have ended
+    /// meanwhile.
     pub coalesce: Span,
 }
 
-/// Ticks of the clock that byte queue limits look at.
+/// The kernel's clock, in ticks, from which byte queue limits take the time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ticks {
     /// Ticks a second.
@@ -47,9 +48,9 @@ impl Ticks {
 pub struct Held {
     /// Descriptors in use.
     pub packets: u32,
-    /// The limit of byte queue limits; 0 without.
+    /// The limit in bytes that byte queue limits have set; 0 without byte queue limits.
     pub limit: u32,
-    /// The bytes that it counts; 0 without.
+    /// The bytes that count towards this limit; 0 without byte queue limits.
     pub inflight: u32,
 }
 
@@ -57,7 +58,7 @@ pub struct Held {
 #[derive(Clone, Copy, Default, Debug)]
 struct Descriptor<P> {
     packet: P,
-    /// As byte queue limits count it.
+    /// The packet's length as byte queue limits count it (Linux: IP length and Ethernet header).
     bytes: u32,
 }
 
@@ -75,7 +76,7 @@ pub struct Nic<P> {
 }
 
 impl<P: Copy + Default> Nic<P> {
-    /// An empty ring.
+    /// Creates an empty ring.
     pub fn new(params: Params, ticks: Ticks) -> Nic<P> {
         // dev_init_queue…: the hold time is a second.
         let dql = params.bql.then(|| Dql::new(ticks.hz, ticks.at(Time::ZERO)));
@@ -89,7 +90,7 @@ impl<P: Copy + Default> Nic<P> {
         self.used() < self.params.ring && self.dql.as_ref().is_none_or(|dql| dql.avail() >= 0)
     }
 
-    /// Whether the ring holds only the packet in transmission.
+    /// Whether the ring has a single descriptor, so that it holds only the packet in transmission.
     pub fn has_one_descriptor(&self) -> bool {
         self.params.ring == 1
     }
@@ -114,7 +115,7 @@ impl<P: Copy + Default> Nic<P> {
         self.waiting.len()
     }
 
-    /// These packets.
+    /// The packets that are not sent, in their order; the first may be in transmission.
     pub fn unsent_packets(&self) -> impl Iterator<Item = &P> {
         self.waiting.iter().map(|descriptor| &descriptor.packet)
     }

@@ -1,4 +1,5 @@
-//! The interface that a discipline sees of a packet. The simulator's small packet, a real frame and a line of a trace have it.
+//! The interface that a discipline sees of a packet. The simulator's small packet, a real frame and a line of a trace
+//! implement it.
 
 use crate::units::Time;
 
@@ -18,7 +19,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// From the two bits of the IP header; the other bits are ignored.
+    /// Reads the ECN field from the two lowest bits; the other bits are ignored.
     #[inline]
     pub const fn from_bits(bits: u8) -> Ecn {
         match bits & 3 {
@@ -41,26 +42,29 @@ impl Ecn {
 pub struct Segment {
     /// A number that identifies one direction of a connection.
     pub stream: u64,
-    /// The next number expected, if [`Segment::acks`].
+    /// The acknowledgement number, which is the next sequence number that the receiver expects. It is valid only if
+    /// [`Segment::acks`].
     pub ack: u32,
-    /// ACK is set.
+    /// Whether the ACK flag is set.
     pub acks: bool,
-    /// SYN is set.
+    /// Whether the SYN flag is set.
     pub syn: bool,
-    /// No data, no flag but ACK, ECE and CWR, no option but SACK, timestamps and MD5.
+    /// Whether the segment has no data, no flags except ACK, ECE and CWR, and no options except SACK, timestamps and
+    /// MD5.
     pub pure: bool,
-    /// ECE and CWR.
+    /// The flags by which TCP echoes ECN marks: ECE and CWR, or the ACE field of AccECN.
     pub echo: u8,
     /// TSval and TSecr (RFC 7323).
     pub stamps: Option<(u32, u32)>,
-    /// SACK blocks (RFC 2018): from each first number to the one after its last. Only as many as `sack_count`.
+    /// SACK blocks (RFC 2018): the first sequence number of each block and the number after its last. Only the first
+    /// `sack_count` are valid.
     pub sacks: [(u32, u32); 4],
-    /// SACK blocks that are there.
+    /// The number of valid SACK blocks.
     pub sack_count: u8,
 }
 
 impl Segment {
-    /// Its SACK blocks.
+    /// The valid SACK blocks.
     pub fn blocks(&self) -> &[(u32, u32)] {
         &self.sacks[..usize::from(self.sack_count).min(self.sacks.len())]
     }

@@ -128,7 +128,7 @@ pub trait Drops<P> {
     }
 }
 
-/// Drops into a list, for tests and replay.
+/// Collects dropped packets in a list, for tests and replay.
 impl<P> Drops<P> for alloc::vec::Vec<(P, DropReason)> {
     fn dropped(&mut self, packet: P, reason: DropReason) {
         self.push((packet, reason));
@@ -138,9 +138,9 @@ impl<P> Drops<P> for alloc::vec::Vec<(P, DropReason)> {
 /// How Linux counts a packet that a change of parameters drops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Given {
-    /// As sent: the change dequeues it, which counts packets and bytes.
+    /// Whether Linux counts the packet as sent, because the change dequeues it.
     pub sent: bool,
-    /// As a drop.
+    /// Whether Linux counts the packet as dropped.
     pub dropped: bool,
 }
 
@@ -150,7 +150,7 @@ pub struct Unchangeable;
 
 /// A queue discipline.
 pub trait Qdisc<P: Packet> {
-    /// Its parameters.
+    /// The discipline's parameters.
     type Params;
 
     /// Enqueues a packet, stamped with `now`. The packet, or others instead of it, may be dropped.
@@ -166,9 +166,8 @@ pub trait Qdisc<P: Packet> {
     }
 
     /// Tells the discipline that the stack has begun or ceased to hold a packet in front of the device (`gso_skb`).
-    /// Meanwhile that packet counts towards the packet limit of a discipline that packets can bypass;
-    /// [`Qdisc::packets`] and [`Qdisc::backlog`] do not include it. Returns false if the queue is above its limit after
-    /// the call.
+    /// Meanwhile that packet counts towards the limit of a discipline that packets can bypass; [`Qdisc::packets`] and
+    /// [`Qdisc::backlog`] do not include it. Returns false if the queue is above its limit after the call.
     fn requeued(&mut self, _is: bool) -> bool {
         true
     }
@@ -202,19 +201,20 @@ pub trait Qdisc<P: Packet> {
     /// present parameters and a line.
     ///
     /// # Errors
-    /// The discipline cannot be changed once it exists. Nothing has changed then.
+    /// [`Unchangeable`] if this discipline does not allow such a change. Its parameters are then as before.
     fn change(&mut self, now: Time, params: &Self::Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         let _ = (now, params, drops);
         Err(Unchangeable)
     }
 
-    /// How Linux counts the packets that [`Qdisc::change`] drops: as drops, except in some disciplines.
+    /// How Linux counts the packets that [`Qdisc::change`] drops. By default they count as drops; some disciplines
+    /// differ.
     fn counts_change(&self) -> Given {
         Given { sent: false, dropped: true }
     }
 
-    /// The time of the next dequeue after one returned no packet although packets are queued (pacing, shaping);
-    /// otherwise never.
+    /// The time at which to dequeue again, after a dequeue that returned no packet although packets are queued (pacing,
+    /// shaping). Otherwise [`Time::NEVER`].
     fn next_event(&self) -> Time {
         Time::NEVER
     }
@@ -228,14 +228,15 @@ pub trait Qdisc<P: Packet> {
     /// Whether another packet of `mtu` bytes would find the buffer full. Limits of single flows do not count.
     fn is_full(&self, mtu: u32) -> bool;
 
-    /// Whether there is no buffer at all (noqueue). A world then drops what arrives while its link is busy, with
-    /// [`DropReason::Busy`], and hands the rest through `enqueue` and `dequeue` at one instant.
+    /// Whether there is no buffer at all (noqueue). The caller then drops packets that arrive while the link is busy,
+    /// with [`DropReason::Busy`]. It enqueues every other packet and dequeues it at the same instant.
     fn bufferless(&self) -> bool {
         false
     }
 
-    /// Prefetches state for packets that are likely to be dequeued soon. The next `packets` packets are skipped, about as many
-    /// behind them are shown to `see`, and the state of those behind these is prefetched. A hint: results never depend on it.
+    /// Prefetches state for packets that are likely to be dequeued soon. In the order of service, the first `packets`
+    /// packets are skipped. About as many packets after them are passed to `see`, and the state of about as many
+    /// further packets is prefetched. This is a hint, so results never depend on it.
     fn prefetch(&self, _packets: usize, _cache: &impl Cache, _see: impl FnMut(&P)) {}
 
     /// The discipline's own counters and state under the keys of `tc -s -j qdisc`, in its order; times in microseconds.
@@ -271,7 +272,8 @@ pub struct Context {
     pub rate: Rate,
     /// The link's own one-way delay.
     pub delay: Span,
-    /// Bytes that a packet takes of a limit of memory beyond its length (Linux counts the whole buffer, `truesize`).
+    /// Bytes that each packet takes of a memory limit in addition to its length (Linux counts the whole buffer,
+    /// `truesize`).
     pub skb: u32,
     /// Seed of the discipline's random numbers.
     pub seed: u64,

@@ -2,7 +2,8 @@
 
 use alloc::boxed::Box;
 
-/// A FIFO of copies, at most 2^31. The capacity is a power of two and doubles when it is full; nothing else allocates.
+/// A FIFO of at most 2^31 values. The capacity is a power of two and doubles when the ring is full; nothing else
+/// allocates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ring<T> {
     slots: Box<[T]>,
@@ -10,7 +11,7 @@ pub struct Ring<T> {
     len: u32,
 }
 
-/// The first capacity: thousands of flows have rings of a few values.
+/// The initial capacity. It is small, because thousands of flows have rings of a few values each.
 const LEAST: usize = 4;
 
 impl<T: Copy + Default> Default for Ring<T> {
@@ -49,7 +50,8 @@ impl<T: Copy + Default> Ring<T> {
         self.len += 1;
     }
 
-    /// Puts a value before the last ones that it `precedes`. Gives how many are before it.
+    /// Inserts a value in front of the values at the tail that it `precedes`. Returns the number of values in front of
+    /// it.
     #[inline(always)]
     pub fn insert_where(&mut self, value: T, precedes: impl Fn(&T) -> bool) -> usize {
         self.push(value);
@@ -121,7 +123,7 @@ impl<T: Copy + Default> Ring<T> {
         &self.slots[self.slot(index)]
     }
 
-    /// As [`Ring::at`], to be changed.
+    /// Like [`Ring::at`], but mutable.
     #[inline]
     pub fn at_mut(&mut self, index: usize) -> &mut T {
         assert!(index < self.len());
@@ -135,7 +137,7 @@ impl<T: Copy + Default> Ring<T> {
         if index < self.len() { Some(&self.slots[self.slot(index)]) } else { None }
     }
 
-    /// From head to tail.
+    /// The values from head to tail.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         (0..self.len()).map(|i| self.at(i))
     }
@@ -143,7 +145,8 @@ impl<T: Copy + Default> Ring<T> {
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
-        // In its own place, if the allocator can: a long line would else be there three times for a moment.
+        // The slots grow in place if the allocator can do that. A copy of a long ring would for a moment take three
+        // times its memory.
         let head = if self.slots.is_empty() { 0 } else { self.slot(0) };
         let mut slots = core::mem::take(&mut self.slots).into_vec();
         slots.rotate_left(head);

@@ -1,5 +1,5 @@
-//! A small random number generator: SplitMix64 (Steele, Lea, Flood 2014). One stream per source, so that drawing more
-//! numbers in one place never changes another.
+//! A small random number generator: SplitMix64 (Steele, Lea, Flood 2014). Each source of randomness has its own stream,
+//! so that drawing more numbers in one place never changes another.
 //!
 //! ```
 //! use sojourn_core::rng::Rng;
@@ -51,7 +51,7 @@ impl Rng {
     }
 
     /// A uniform number in 0..n without bias, from 32 bits at a time (Lemire 2019). Linux uses the same method, so both
-    /// consume equally many random numbers. Any 32 bits if n is 0.
+    /// consume equally many random numbers. If n is 0, the result is any 32 bits.
     #[inline]
     pub fn next_u32_below(&mut self, n: u32) -> u32 {
         if n == 0 {

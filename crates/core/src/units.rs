@@ -1,4 +1,4 @@
-//! Integer units: nanoseconds, bits per second, bytes. Nothing below a world ever rounds through a float to keep time.
+//! Integer units: nanoseconds, bits per second, bytes. The time is never kept in a floating-point number.
 //!
 //! ```
 //! use sojourn_core::units::{Rate, Span, Time};

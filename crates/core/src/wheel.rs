@@ -12,12 +12,13 @@ use crate::units::{Span, Time};
 
 /// LVL_START(1): ticks from which on the next level begins; each further level begins eight times as far away.
 const LEVEL: u64 = 63;
-/// LVL_CLK_SHIFT: a slot of a level lasts eight of the level before.
+/// LVL_CLK_SHIFT: a slot of one level is 2^3 times as long as a slot of the level before.
 const SHIFT: u32 = 3;
 /// Times below 2^57 ns, four years, have their exact tick.
 const BITS: u32 = 57;
 
-/// The tick at which a timer expires that is set for the tick `expires` while the wheel is at `clock`. It is later than that tick.
+/// Returns the tick at which a timer expires that was set for the tick `expires` when the wheel was at the tick
+/// `clock`. It is always later than `expires`.
 #[inline]
 pub(crate) fn slot(clock: u64, expires: u64) -> u64 {
     if expires < clock {
@@ -33,9 +34,10 @@ pub(crate) fn slot(clock: u64, expires: u64) -> u64 {
 /// The wheel of one kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Wheel {
-    /// 2^(64 + `shift`) ticks by this: a multiplication instead of a division, which is wanted for each segment that arrives.
+    /// 2^(64 + `shift`) divided by `tick`, rounded up. The current tick is needed for each segment that arrives, and
+    /// with this number it takes a multiplication instead of a division.
     inverse: u64,
-    /// A tick in ns.
+    /// Length of a tick in nanoseconds.
     tick: u32,
     shift: u32,
 }
@@ -50,7 +52,7 @@ impl Wheel {
         Wheel { inverse, tick, shift: bits - u64::BITS }
     }
 
-    /// The tick that was last at that time.
+    /// The number of the last tick up to this time.
     #[inline(always)]
     pub fn tick(&self, at: Time) -> u64 {
         ((u128::from(at.0) * u128::from(self.inverse)) >> u64::BITS) as u64 >> self.shift
@@ -61,29 +63,29 @@ impl Wheel {
         span.0.div_ceil(u64::from(self.tick))
     }
 
-    /// Its whole ticks (`nsecs_to_jiffies`).
+    /// The span, rounded down to whole ticks (`nsecs_to_jiffies`).
     pub fn whole(&self, span: Span) -> Span {
         Span(span.0 - span.0 % u64::from(self.tick))
     }
 
-    /// The span of `ticks` ticks.
+    /// The length of `ticks` ticks.
     pub fn span(&self, ticks: u64) -> Span {
         Span(ticks * u64::from(self.tick))
     }
 
-    /// When a timer expires that was set in this tick, for a number of ticks later.
+    /// The time at which a timer expires that was set at the tick `clock` for `ticks` ticks later.
     #[inline(always)]
     pub fn after(&self, clock: u64, ticks: u64) -> Time {
         self.at(slot(clock, clock + ticks))
     }
 
-    /// When this tick is.
+    /// The time at which this tick begins.
     #[inline(always)]
     pub fn at(&self, tick: u64) -> Time {
         Time(self.span(tick).0)
     }
 
-    /// When a timer expires that was `set` for `at`: later than that.
+    /// The time at which a timer expires that was set at the time `set` for the time `at`. It is later than `at`.
     pub fn expiry(&self, set: Time, at: Time) -> Time {
         self.after(self.tick(set), self.ticks(at.since(set)))
     }
@@ -131,7 +133,7 @@ mod tests {
     }
 
     proptest! {
-        /// The multiplication is the division.
+        /// The multiplication by the inverse gives the same tick as the division.
         #[test]
         fn ticks_are_counted_exactly(at in 0u64..1 << BITS, n in 0u64..1 << 35, hz in prop::sample::select(&[100u32, 250, 300, 1000][..])) {
             let wheel = Wheel::new(hz);
@@ -141,7 +143,7 @@ mod tests {
             }
         }
 
-        /// No timer is early, and none later than a seventh of its wait and two ticks.
+        /// No timer expires early, and none is late by more than a seventh of its wait plus two ticks.
         #[test]
         fn no_timer_is_early(set in 0u64..1 << 40, wait in 0u64..120_000_000_000, hz in prop::sample::select(&[100u32, 250, 1000][..])) {
             let (wheel, at) = (Wheel::new(hz), Time(set + wait));

@@ -1,4 +1,4 @@
-//! One enum for all disciplines: static dispatch in the hot path (rule 12).
+//! One enum for all disciplines, which gives static dispatch in the hot path.
 
 use super::codel::{self, Codel};
 use super::fq_codel::{self, FqCodel, FqCodelNs2};

@@ -23,9 +23,9 @@
 //! - `max_increase` is a factor: 2 means that the limit at most doubles. The new limit is rounded down.
 //! - A flow's first interval begins with its first packet. It never changes the limit, but its length sets the first
 //!   GI. After an increase of the limit, the interval that has just ended is used as the LI in the same way.
-//! - The interval that ends with a loss belongs to the GI that ends with it. Among intervals of equal length the first
-//!   is the LI.
-//! - The GI ends exactly at its end time (the paper has ≥, the published code >).
+//! - If a loss ends both an interval and the GI, the interval still belongs to that GI. Among intervals of equal length
+//!   the first is the LI.
+//! - A loss exactly at the end time of the GI is after the GI, as with the paper's ≥ (the published code has >).
 //! - An LI without a departure is no evidence, so the limit does not shrink. (The published code reads beyond the end
 //!   of a list there.)
 //! - The limit never falls below one packet.
@@ -73,7 +73,7 @@ pub struct Params {
     pub max_increase: f64,
     /// Longest guard interval.
     pub max_gi: Span,
-    /// Longest guard interval in the flow's most recent RTTs; 0: only `max_gi` counts.
+    /// Longest guard interval, as a multiple of the flow's most recent RTT; with 0 only `max_gi` limits it.
     pub max_gi_rtts: f64,
     /// Which implementation to follow.
     pub variant: Variant,
@@ -138,13 +138,13 @@ const ONE: u64 = 1_000_000;
 pub struct Adaptation {
     /// Packets in one flow's queue at first.
     flow_limit: u32,
-    /// A GI in LIs, in millionths.
+    /// Length of a GI as a multiple of the LI, in millionths.
     multiplier: u64,
     /// Greatest factor by which a limit grows at once, in millionths.
     max_increase: u64,
     /// Longest GI.
     max_gi: Span,
-    /// Longest GI in RTTs, in millionths; 0: only `max_gi` counts.
+    /// Longest GI as a multiple of the RTT, in millionths; with 0 only `max_gi` limits it.
     max_gi_rtts: u64,
 }
 
@@ -160,10 +160,11 @@ impl Adaptation {
         }
     }
 
-    /// The end of a guard interval that begins at `now`, after this longest interval and with this RTT.
+    /// Returns the end of a guard interval that begins at `now`. Its length follows from the longest interval of the
+    /// previous guard interval and from the flow's RTT.
     fn guard_end(&self, now: Time, longest: Span, rtt: Option<Span>) -> Time {
         let most = match rtt {
-            // §2.3: a multiple of the most recent RTT, 2, 4 or 8 say.
+            // Paper, §2.3: at most a multiple of the most recent RTT, such as 2, 4 or 8.
             Some(rtt) if self.max_gi_rtts > 0 => self.max_gi.min(Span(scale(rtt.0, self.max_gi_rtts))),
             _ => self.max_gi,
         };
@@ -176,7 +177,7 @@ fn scale(value: u64, factor: u64) -> u64 {
     u64::try_from(u128::from(value) * u128::from(factor) / u128::from(ONE)).unwrap_or(u64::MAX)
 }
 
-/// The interval since the last loss, as far as it was seen.
+/// Observations of the flow since its last loss.
 #[derive(Clone, Copy, Debug)]
 struct Interval {
     start: Time,
@@ -189,7 +190,7 @@ struct Interval {
 }
 
 impl Interval {
-    /// No departure, no minimum.
+    /// The value of `min_queue` as long as no packet has departed.
     const NONE: u32 = u32::MAX;
 
     fn new(start: Time) -> Self {
@@ -197,13 +198,13 @@ impl Interval {
     }
 }
 
-/// A SYN whose answer is awaited.
+/// A SYN of a connection that has sent nothing but SYNs since.
 #[derive(Clone, Copy, Debug)]
 struct Opening {
     at: Time,
     /// All 32 bits of the hash: other flows of this queue do not match it.
     hash: u32,
-    /// Whether there was another SYN, so that it is unknown which one is answered.
+    /// Whether another SYN followed, so that it is unknown which of them the SYN-ACK answered.
     ambiguous: bool,
 }
 
@@ -234,7 +235,7 @@ impl RoundTrip {
                     return;
                 }
                 if !opening.ambiguous {
-                    // The SYN was the flow's last packet to leave, so that `waited` is its own wait.
+                    // The SYN was the flow's last packet to leave, so `waited` is the SYN's wait.
                     self.base = Some(now.since(opening.at) - self.waited);
                 }
                 self.opening = None;
@@ -253,14 +254,14 @@ impl RoundTrip {
 #[derive(Clone, Debug)]
 pub struct Adaptive {
     limit: u32,
-    /// This is the first interval of the flow.
+    /// Whether this is the first interval of the flow.
     first: bool,
-    /// The buffer was enlarged in this interval.
+    /// Whether the buffer was enlarged in this interval.
     enlarged: bool,
-    /// Since when the queue is empty.
+    /// When the queue became empty, if it is empty.
     idle_since: Option<Time>,
     current: Interval,
-    /// Length and least queue of the longest interval that ended in this GI.
+    /// Length of the longest interval that ended in this GI; `longest_min_queue` is the `min_queue` of that interval.
     longest: Span,
     longest_min_queue: u32,
     /// End of the guard interval.
@@ -325,7 +326,7 @@ impl Adaptive {
         self.enlarged = true;
     }
 
-    /// A new interval and a new guard interval, whose length follows from `longest`.
+    /// Begins a new interval and a new guard interval. The length of the guard interval follows from `longest`.
     fn new_guard(&mut self, now: Time, longest: Span, params: &Adaptation) {
         self.gi_end = params.guard_end(now, longest, self.rtt());
         self.current = Interval::new(now);

@@ -20,7 +20,7 @@ impl Living {
         Living { bench: Bench::new(spec.build(&CONTEXT)), spec }
     }
 
-    /// Its parameters change; gives the numbers of the packets that this drops.
+    /// Changes the parameters and returns the ids of the packets that this drops.
     fn change(&mut self, now: Time, line: &str) -> Vec<u32> {
         let change = self.spec.changed(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         self.bench.qdisc.change(now, &change.spec, &mut self.bench.drops).unwrap_or_else(|_| panic!("{line}"));
@@ -30,7 +30,7 @@ impl Living {
         drops.into_iter().map(|(id, _)| id).collect()
     }
 
-    /// Why it doesn't take this on.
+    /// Returns the error message of a change that is refused.
     fn refusal(&mut self, line: &str) -> String {
         let refused = match self.spec.changed(line) {
             Ok(change) => {
@@ -42,7 +42,7 @@ impl Living {
         refused.expect_err(line).to_string()
     }
 
-    /// Flows of the packets that leave now.
+    /// Dequeues all packets that may leave now and returns their flows.
     fn flows(&mut self, now: Time) -> Vec<u32> {
         core::iter::from_fn(|| self.bench.take_flow(now)).collect()
     }

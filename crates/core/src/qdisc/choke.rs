@@ -35,7 +35,8 @@ pub struct Params {
     pub max: Option<u32>,
     /// Mean packet size in bytes.
     pub avpkt: u32,
-    /// Packets that may come at once; the weight of the average follows. By default from `min` and `max`.
+    /// Packets that may arrive at once; it determines the weight of the average. By default it follows from `min` and
+    /// `max`.
     pub burst: Option<u32>,
     /// Drop probability at `max`.
     pub probability: f64,
@@ -119,7 +120,7 @@ struct Stats {
     early: u64,
     /// Drops by the limit.
     pdrop: u64,
-    /// Arrivals that met a packet of their own flow; each costs two packets.
+    /// Arrivals that were dropped together with a queued packet of their flow; each costs two packets.
     matched: u64,
 }
 
@@ -142,7 +143,7 @@ pub struct Choke<P> {
 }
 
 impl<P: Packet + Copy> Choke<P> {
-    /// An empty queue. Panics if the parameters were not checked.
+    /// Creates an empty queue. Panics if the parameters are not valid.
     pub fn new(params: &Params, context: &Context) -> Self {
         Choke {
             limit: params.limit as usize,
@@ -347,7 +348,7 @@ impl<P: Packet + Copy> Qdisc<P> for Choke<P> {
         numbers([("marked", marked), ("early", early), ("pdrop", pdrop), ("other", 0), ("matched", matched)])
     }
 
-    /// Packets that the average marked or dropped.
+    /// Packets marked or dropped because of the average queue.
     fn overlimits(&self) -> u64 {
         self.stats.marked + self.stats.early
     }

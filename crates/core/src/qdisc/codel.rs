@@ -140,7 +140,7 @@ pub struct Control<L: Law> {
     pub interval: L::Tick,
     /// Delay above which ECN-capable packets are marked in any case.
     pub ce_threshold: Option<L::Tick>,
-    /// Which of them: those whose DS field matches.
+    /// `ce_threshold` applies only to packets whose DS field matches this.
     pub ce_threshold_selector: DsMatch,
     /// A backlog of at most this many bytes is never bad.
     pub mtu: u64,
@@ -186,7 +186,7 @@ pub struct Vars<L: Law> {
     pub rec_inv_sqrt: L::Root,
     /// When the delay will have been above target for an interval; 0 if it is not above.
     pub first_above_time: L::Tick,
-    /// When to drop next, or when the last drop was.
+    /// When the next drop is due. After dropping has ended it keeps its last value.
     pub drop_next: L::Tick,
     /// Sojourn time of the last packet taken out.
     pub ldelay: L::Tick,
@@ -224,8 +224,8 @@ pub trait Source<P> {
     /// Moves the head of the queue into `packet` and updates the discipline's counts. Returns whether there was a
     /// packet.
     fn pop(&mut self, packet: &mut P) -> bool;
-    /// The bytes that the MTU test looks at, without the packet that was just taken: the link's whole backlog (RFC 8289
-    /// §4.4).
+    /// The backlog for the MTU test, in bytes: the link's whole backlog without the packet that was just taken (RFC
+    /// 8289 §4.4).
     fn backlog(&self) -> u64;
 }
 
@@ -311,7 +311,7 @@ impl<L: Law> Vars<L> {
         let mut signals = 0;
         while !L::after(self.drop_next, now) {
             if signals == L::MOST_DROPS {
-                // Linux 7: far behind the schedule; it starts anew from here.
+                // Linux 7: dropping is far behind its schedule, so the schedule starts again from the present.
                 self.drop_next = L::control_law(now, control.interval, self.rec_inv_sqrt);
                 break;
             }
@@ -383,13 +383,13 @@ impl<L: Law> Vars<L> {
 /// The outcome of a signal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// The packet was marked: no further one is touched.
+    /// The packet was marked, and it is the packet to send.
     Marked,
     /// It was dropped, and the next one is above target too.
     StillAbove,
     /// It was dropped, and the next one is below target.
     Below,
-    /// It was dropped, and there is no other.
+    /// It was dropped, and the queue is empty.
     Empty,
 }
 
@@ -425,12 +425,12 @@ pub struct Codel<P, L: Law> {
     stats: Stats,
     queue: Queue<P>,
     drop_overlimit: u64,
-    /// When the last dequeue was, for `drop_next` in the statistics.
+    /// The time of the last dequeue, for `drop_next` in the statistics.
     now: Time,
 }
 
 impl<P: Packet + Copy + Default, L: Law> Codel<P, L> {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new(params: &Params, context: &Context) -> Self {
         Codel {
             limit: params.limit as usize,

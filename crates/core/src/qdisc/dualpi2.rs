@@ -48,7 +48,8 @@ use monitor::Fate;
 pub use params::{Params, StepThresh, Variant};
 use rfc9332::Rfc9332;
 
-/// The round: who goes next while both queues have packets (the kernel's `c_protection`).
+/// The weighted round robin, which decides the queue that sends next while both queues have packets (the kernel's
+/// `c_protection`).
 #[derive(Clone, Debug)]
 struct Wrr {
     /// Weight of the C queue.
@@ -57,7 +58,7 @@ struct Wrr {
     wl: i32,
     /// Above zero it is the C queue's turn.
     credit: i32,
-    /// The credit of an idle link.
+    /// The credit that is set when both queues are empty.
     init: i32,
 }
 
@@ -67,7 +68,8 @@ impl Wrr {
         Wrr { wc, wl, credit: init, init }
     }
 
-    /// The credit's change if a packet of this queue is sent while the other one waits.
+    /// Returns the change of the credit when a packet of the L queue (`low`) or the C queue is sent while the other
+    /// queue also has packets.
     #[inline]
     fn change(&self, low: bool, bytes: u32) -> i32 {
         (if low { self.wc } else { -self.wl }).wrapping_mul(bytes as i32)
@@ -77,7 +79,7 @@ impl Wrr {
 #[derive(Clone, Copy, Default, Debug)]
 struct Queued<P> {
     packet: P,
-    /// It may be marked by the step.
+    /// Whether the step threshold may mark the packet.
     apply_step: bool,
 }
 
@@ -85,7 +87,7 @@ struct Queued<P> {
 #[derive(Clone, Debug)]
 struct Queue<P> {
     packets: Ring<Queued<P>>,
-    /// Packets that came in.
+    /// Packets that have joined the queue so far.
     packets_in: u64,
 }
 
@@ -94,7 +96,7 @@ impl<P: Packet + Copy + Default> Queue<P> {
         Queue { packets: Ring::default(), packets_in: 0 }
     }
 
-    /// When the packet at the head came.
+    /// The arrival time of the packet at the head.
     #[inline]
     fn head(&self) -> Option<Time> {
         self.packets.front().map(|head| head.packet.enqueue_time())
@@ -124,11 +126,12 @@ pub struct DualPi2<P> {
     limit: usize,
     /// Bytes in both queues.
     memory_limit: u64,
-    /// Bytes of it that a packet takes beyond its length.
+    /// Bytes that each packet takes of `memory_limit` in addition to its length.
     skb: u64,
-    /// The largest packet.
+    /// The largest packet, in bytes.
     mtu: u32,
-    /// Room for one MTU must be left, whatever the packet's size (RFC 9332).
+    /// Room in bytes that must be left for any packet to be accepted (RFC 9332: one MTU). `None` in `linux`, where a
+    /// packet needs only room for itself.
     spare: Option<u32>,
     any_ect: bool,
     controller: Controller,
@@ -136,19 +139,19 @@ pub struct DualPi2<P> {
     l: Queue<P>,
     c: Queue<P>,
     backlog: u64,
-    /// When a packet last came or was asked for.
+    /// The time of the last enqueue, dequeue or change.
     now: Time,
     rng: Rng,
     stats: Stats,
 }
 
-/// Bytes of memory for this number of packets (`get_memory_limit`).
+/// The default memory limit, in bytes, for a limit of this number of packets (`get_memory_limit`).
 fn memory_of(packets: u32, mtu: u32) -> u64 {
     (u64::from(packets) * 2 * u64::from(mtu)).min(u64::from(u32::MAX))
 }
 
 impl<P: Packet + Copy + Default> DualPi2<P> {
-    /// Empty queues before a link of this kind.
+    /// Creates empty queues in front of a link.
     pub fn new(params: &Params, context: &Context) -> Self {
         let mtu = context.mtu.clamp(1, 1 << 20);
         let packets = params.limit.unwrap_or(10_000);
@@ -191,7 +194,7 @@ impl<P: Packet + Copy + Default> DualPi2<P> {
         self.backlog + self.packets() as u64 * self.skb
     }
 
-    /// The updates that were due up to `now`.
+    /// Makes the controller's updates that were due by `now`.
     #[inline]
     fn update(&mut self, now: Time) {
         self.now = now;
@@ -208,7 +211,7 @@ impl<P: Packet + Copy + Default> DualPi2<P> {
         matches!(ecn, Ecn::Ect1 | Ecn::Ce) || (self.any_ect && ecn.is_capable())
     }
 
-    /// Carries out what the probabilities ask for; whether the packet stays.
+    /// Marks the packet if that is its fate. Returns false if it must be dropped.
     #[inline]
     fn signal(&mut self, fate: Fate, packet: &mut P) -> bool {
         if fate == Fate::Mark && packet.mark() {
@@ -217,7 +220,7 @@ impl<P: Packet + Copy + Default> DualPi2<P> {
         fate != Fate::Drop
     }
 
-    /// The probabilities' verdict on a packet at its departure.
+    /// Returns the fate of a packet at its departure, according to the probabilities.
     #[inline]
     fn judge(&mut self, now: Time, low: bool, queued: &Queued<P>) -> Fate {
         let ecn = queued.packet.ecn();
@@ -233,7 +236,7 @@ impl<P: Packet + Copy + Default> DualPi2<P> {
         }
     }
 
-    /// Takes the packet whose turn it is, with its queue and the credit's change.
+    /// Takes the packet to send next. Returns it, whether it was in the L queue, and the change of the credit.
     #[inline]
     fn dequeue_packet(&mut self) -> Option<(Queued<P>, bool, i32)> {
         let (l, c) = (self.l.packets.len(), self.c.packets.len());
@@ -349,7 +352,8 @@ impl<P: Packet + Copy + Default> Qdisc<P> for DualPi2<P> {
         self.packets() >= self.limit || self.memory_used() + room > self.memory_limit
     }
 
-    /// `prob` is a fraction of 2^32, as the kernel hands it to `tc`; `credit` is a signed number.
+    /// `prob` is the base probability from 0 to 1, which `tc` computes from the kernel's 32-bit fraction. `credit` is
+    /// signed.
     fn stats(&self) -> super::Stats {
         let prob = match &self.controller {
             Controller::Linux(linux) => u64::from(linux.prob),

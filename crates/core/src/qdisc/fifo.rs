@@ -90,13 +90,13 @@ impl Parameters for PfifoHeadDropParams {
 /// The unit of a FIFO's limit, and what the FIFO drops when it is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
-    /// Packets; the arriving packet is refused.
+    /// The limit is in packets. When the FIFO is full, it refuses the arriving packet.
     Packets,
-    /// Bytes; the arriving packet is refused.
+    /// The limit is in bytes. When the FIFO is full, it refuses the arriving packet.
     Bytes,
-    /// Packets; the oldest makes room.
+    /// The limit is in packets. When the FIFO is full, it drops its oldest packet.
     HeadDrop,
-    /// Nothing is held: a packet is taken only to be handed on at once.
+    /// The FIFO has no buffer: it accepts a packet only if the packet leaves at the same instant.
     Bufferless,
 }
 
@@ -130,13 +130,14 @@ impl From<PfifoHeadDropParams> for Params {
 pub struct Fifo<P> {
     mode: Mode,
     limit: u64,
-    /// `psched_mtu`.
+    /// The largest packet in bytes (`psched_mtu`).
     mtu: u64,
     queue: Ring<P>,
     backlog: u64,
-    /// Bytes of the packet that bypassed the fifo last.
+    /// Bytes of the packet that last bypassed the FIFO.
     passed: u32,
-    /// How much of the limit the packet uses that waits for the device: its bytes in a bfifo, otherwise 1 packet.
+    /// The part of the limit that a packet waiting for the device uses: its bytes in a bfifo, otherwise 1 packet; 0
+    /// without such a packet.
     requeued: u64,
 }
 
@@ -146,22 +147,22 @@ impl<P: Packet + Copy + Default> Fifo<P> {
         Fifo { mode, limit, mtu, queue: Ring::default(), backlog: 0, passed: 0, requeued: 0 }
     }
 
-    /// noqueue: [`Qdisc::bufferless`].
+    /// Creates a noqueue ([`Qdisc::bufferless`]).
     pub fn noqueue(_: &NoqueueParams, context: &Context) -> Self {
         Fifo::new(Mode::Bufferless, 1, context)
     }
 
-    /// pfifo.
+    /// Creates a pfifo.
     pub fn pfifo(params: &PfifoParams, context: &Context) -> Self {
         Fifo::new(Mode::Packets, params.limit, context)
     }
 
-    /// bfifo.
+    /// Creates a bfifo.
     pub fn bfifo(params: &BfifoParams, context: &Context) -> Self {
         Fifo::new(Mode::Bytes, params.limit, context)
     }
 
-    /// pfifo_head_drop.
+    /// Creates a pfifo_head_drop.
     pub fn pfifo_head_drop(params: &PfifoHeadDropParams, context: &Context) -> Self {
         Fifo::new(Mode::HeadDrop, params.limit, context)
     }
@@ -185,7 +186,7 @@ impl<P: Packet + Copy + Default> Fifo<P> {
         }
     }
 
-    /// `TCQ_F_CAN_BYPASS` (`__fifo_init`).
+    /// Whether a packet may bypass the empty FIFO: `TCQ_F_CAN_BYPASS` (`__fifo_init`).
     fn can_bypass(&self) -> bool {
         match self.mode {
             Mode::Packets | Mode::HeadDrop => self.limit > 0,
@@ -287,7 +288,7 @@ mod tests {
         line.parse::<Spec>().expect(line).build(&CONTEXT)
     }
 
-    /// Enqueues packets of these lengths; the ids dropped, and those that then leave.
+    /// Enqueues packets of these lengths. Returns the ids of the dropped packets and of those that then leave.
     fn fill(line: &str, lengths: &[u32]) -> (Vec<u32>, Vec<u32>) {
         let (mut qdisc, mut drops) = (build(line), Vec::new());
         for (id, bytes) in lengths.iter().enumerate() {

@@ -1,10 +1,10 @@
-//! Per-flow FIFO queues under deficit round robin, with a list of new flows and a list of old flows. fq_codel, fq and
-//! ccaq share this code (RFC 8290 §4; Linux's sch_fq_codel.c and sch_fq.c schedule alike). fq has such lists for each
-//! band of priority; the others have one band.
+//! Per-flow FIFO queues under deficit round robin, with a list of new flows and a list of old flows. fq_codel, fq_pie,
+//! fq and ccaq share this code (RFC 8290 §4; Linux's sch_fq_codel.c and sch_fq.c schedule alike). fq has such lists for
+//! each band of priority; the others have one band.
 //!
-//! All packets are in one slab whose free places form a list. Flows have numbers, and every list is a chain of numbers,
-//! so no packet needs an allocation. A flow takes 29 bytes plus the discipline's state, rounded up to whole cache
-//! lines, and an entry in its list.
+//! All packets are in one slab, whose free places form a list. Flows have numbers, and every list is a chain of
+//! numbers, so no packet needs an allocation. A flow takes 29 bytes plus the discipline's state, rounded up to whole
+//! cache lines, and an entry in its list.
 
 use crate::cache::Cache;
 use crate::packet::Packet;
@@ -27,7 +27,7 @@ pub struct Fifo {
 }
 
 impl Fifo {
-    /// Without packets.
+    /// A queue without packets.
     pub const EMPTY: Fifo = Fifo { bytes: 0, head: NIL, tail: NIL, packets: 0 };
 
     /// Packets queued.
@@ -103,14 +103,14 @@ impl List {
     }
 }
 
-/// The lists of a band.
+/// The lists of new and of old flows in one band.
 #[derive(Clone, Debug)]
 struct Band {
     new: List,
     old: List,
 }
 
-/// The list whose head is the flow whose turn it is.
+/// The list that is served: the flow at its head has its turn.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     band: u8,
@@ -132,7 +132,7 @@ pub struct Slab<P> {
 }
 
 impl<P: Packet + Copy> Slab<P> {
-    /// Without packets.
+    /// Creates an empty slab.
     pub fn new() -> Self {
         Slab { nodes: Vec::new(), next: Vec::new(), free: NIL, packets: 0, backlog: 0 }
     }
@@ -279,7 +279,7 @@ pub struct Flows<P, S, const BANDS: usize = 1> {
 }
 
 impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
-    /// No flows yet.
+    /// Creates the structure without flows.
     pub fn new() -> Self {
         let bands = [const { Band { new: List::EMPTY, old: List::EMPTY } }; BANDS];
         Flows { slab: Slab::new(), flows: Vec::new(), next: Vec::new(), bands, head: Head { band: 0, new: true } }
@@ -304,13 +304,13 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         &self.flows[flow as usize]
     }
 
-    /// The flow of this number, to be changed.
+    /// The flow of this number, mutable.
     #[inline]
     pub fn flow_mut(&mut self, flow: u32) -> &mut Flow<S> {
         &mut self.flows[flow as usize]
     }
 
-    /// Whether the flow is not in the round and not held back. It has no packets then.
+    /// Whether the flow is neither in the round nor held back. It has no packets then.
     #[inline]
     pub fn is_loose(&self, flow: u32) -> bool {
         self.next[flow as usize] == LOOSE
@@ -371,7 +371,7 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         self.slab.cut(&mut self.flows[flow as usize].fifo, keep, taken);
     }
 
-    /// Appends a flow that is not in the round to the new list. Returns whether it was not.
+    /// Appends a flow to the new list, unless it is in the round or held back. Returns whether it was appended.
     #[inline]
     pub fn list_as_new(&mut self, flow: u32) -> bool {
         let loose = self.is_loose(flow);
@@ -463,16 +463,16 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         if self.head.new { &band.new } else { &band.old }
     }
 
-    /// The flow has sent `bytes` bytes.
+    /// Subtracts `bytes` bytes, which the flow has sent, from its credit.
     #[inline]
     pub fn charge(&mut self, flow: u32, bytes: u32) {
         let flow = &mut self.flows[flow as usize];
         flow.credit = flow.credit.saturating_sub_unsigned(bytes);
     }
 
-    /// Removes the flow whose turn it is, which is empty, from the round. A new flow moves to the old list first if
-    /// that is not empty (or with `always`), so that a flow cannot remain new, and thus be served first, by sending at
-    /// just the right rate (RFC 8290 §4.2).
+    /// Removes the flow whose turn it is, which must be empty, from the round. A flow in the new list moves to the old
+    /// list instead if that list is not empty (or with `always`). Otherwise a flow could remain new, and thus be served
+    /// first, by sending at just the right rate (RFC 8290 §4.2).
     #[inline]
     pub fn leave(&mut self, always: bool) {
         let number = self.list().first;

@@ -23,8 +23,9 @@
 //! - Jiffies last 4 ms (HZ 250, as in Debian).
 //! - Flows are kept in chains instead of red-black trees. An arrival removes the inactive flows that it meets on the
 //!   way to its own flow. In a bucket of one or two flows these are the same as in Linux, in fuller buckets not always.
-//!   Flows are removed under the same conditions as in Linux: always since 6.7; before, if there are twice `buckets`
-//!   flows and more than half of them are inactive, and then at most eight at a time.
+//!   Flows are removed under the same conditions as in Linux. Since 6.7, every arrival may remove flows. Before, an
+//!   arrival removes flows only if there are at least twice `buckets` flows and more than half of them are inactive, and
+//!   then at most eight.
 //! - `ce_mark` counts packets that carry the mark, not attempts to mark.
 
 use super::codel::{MAX_SPAN, MICROSECOND};
@@ -65,15 +66,15 @@ pub struct Params {
     pub maxrate: Option<Rate>,
     /// Number of hash buckets; a power of two.
     pub buckets: u32,
-    /// Mask of the hash of packets that have no socket.
+    /// The bits of the hash that tell flows apart, for packets that have no socket.
     pub orphan_mask: u32,
-    /// Pace the flows that ask for it, and hold all to `maxrate`.
+    /// Pace every flow to `maxrate`; no flow here asks for a rate of its own.
     pub pacing: bool,
-    /// A flow that was inactive for longer gets a new credit.
+    /// A flow that was inactive for longer has at least a quantum of credit.
     pub refill_delay: Span,
-    /// A flow paced below this rate is not held back.
+    /// Flows paced to this rate or less are paced packet by packet, not quantum by quantum.
     pub low_rate_threshold: Rate,
-    /// How early a paced packet may leave.
+    /// How late the timer of paced packets may expire; it has no effect here.
     pub timer_slack: Span,
     /// Mark ECN-capable packets whose delay exceeds this.
     pub ce_threshold: Option<Span>,
@@ -158,14 +159,14 @@ const WEIGHTS: [i32; BANDS] = [9 << 16, 3 << 16, 1 << 16];
 const BANDS: usize = 3;
 /// The band of each of the sixteen priorities, by default.
 const PRIOMAP: u64 = super::prio::PRIOMAP;
-/// Packets in the fast path beyond which the queues are used.
+/// The most packets in the fast path; further packets join the queues of their flows.
 const FAST_PATH: usize = 8;
 /// The number of flows that the arrival of one packet removes at most (`FQ_GC_MAX`).
 const GC_MAX: u32 = 8;
 /// No packet is held back for longer (`NSEC_PER_SEC` in the kernel).
 const LONGEST_HOLD: Span = Span::from_secs(1);
 
-/// How large a flow's queue may grow: the part in which fq and ccaq differ. One value stands for one flow.
+/// The rule for how large a flow's queue may grow, in which fq and ccaq differ. Each flow has one value of this type.
 pub trait Buffer {
     /// The parameters that all flows share.
     type Params;
@@ -175,21 +176,21 @@ pub trait Buffer {
     /// Sets the parameters of the scheduler and of this rule after a change.
     fn change(given: &Self::QdiscParams, scheduling: &mut Scheduling, params: &mut Self::Params);
 
-    /// A flow whose first packet arrives at `now`.
+    /// Creates the state of a flow whose first packet arrives at `now`.
     fn new(now: Time, params: &Self::Params) -> Self;
 
-    /// A packet arrives while the flow has `queued` packets.
+    /// Decides about a packet that arrives while the flow has `queued` packets.
     fn arrival(&mut self, now: Time, params: &Self::Params, queued: u32, packet: &impl Packet) -> Verdict;
 
     /// True if the rule adapts a flow's limit over time.
     const ADAPTS: bool = false;
 
-    /// The flow's limit now, in packets, where the rule changes it.
+    /// The flow's present limit in packets; 0 for a rule that does not adapt it.
     fn limit(&self) -> u32 {
         0
     }
 
-    /// A packet has left the flow at `now`; `left` remain.
+    /// Tells the rule that a packet has left the flow at `now`, and that `left` packets remain.
     fn departure(&mut self, now: Time, left: u32, packet: &impl Packet);
 }
 
@@ -206,7 +207,7 @@ pub enum Verdict {
     Shrink(u32),
 }
 
-/// fq's own rule: the same limit for every flow, for ever.
+/// The rule of fq: the limit is the same for every flow and does not adapt.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowLimit;
 
@@ -250,17 +251,19 @@ pub struct Scheduling {
     pub orphan_mask: u32,
     /// A flow that was inactive for longer has at least a quantum of credit.
     pub refill_delay: Span,
-    /// Packets that stayed longer than they had to are marked.
+    /// ECN-capable packets are marked if they leave later than this after their arrival, or after the time until which
+    /// pacing held their flow back.
     pub ce_threshold: Span,
     /// Every flow is paced to this rate, if given.
     pub maxrate: Option<Rate>,
-    /// Whether a rate is given, even if nothing is paced.
+    /// Whether `maxrate` is given, even if `nopacing` switches pacing off.
     pub rated: bool,
     /// Flows paced to this rate or less are paced packet by packet, not quantum by quantum.
     pub low_rate_threshold: Rate,
-    /// Linux's rules: ages are in jiffies, and only flows on the way to that of an arriving packet are removed.
+    /// Linux's rules: ages are in jiffies, and an arrival removes only those inactive flows that Linux meets on the way
+    /// to the packet's own flow.
     pub linux: bool,
-    /// Linux 6.7 and later.
+    /// The rules of Linux 6.7 and later: a fast path, and bands of priority.
     pub fast_path: bool,
 }
 
@@ -278,7 +281,7 @@ impl Scheduling {
 struct State<B> {
     /// When the flow last left the round.
     age: Time,
-    /// Paced flows: no packet leaves before this; zero before the first.
+    /// With pacing, the time before which the flow's next packet must not leave; zero at first.
     time_next_packet: Time,
     /// The masked hash.
     key: u32,
@@ -306,7 +309,7 @@ pub struct Stats {
     pub latency: u64,
     /// How often a flow's limit was raised (ccaq).
     pub enlarged: u64,
-    /// How often it was lowered.
+    /// How often a flow's limit was lowered (ccaq).
     pub shrunk: u64,
     /// Packets beyond a lowered limit that were dropped.
     pub shed: u64,
@@ -322,7 +325,8 @@ pub struct FlowQueues<P, B: Buffer> {
     flows: Flows<P, State<B>, BANDS>,
     /// Packets of each band in the flows.
     band_packets: [usize; BANDS],
-    /// Flows that are held back: the time until which, a counter that orders equal times, and the flow.
+    /// Flows that are held back. Each has the time until which it is held, a counter that orders equal times, and its
+    /// number.
     held: BinaryHeap<Reverse<(Time, u64, u32)>>,
     /// The first of the removed flows, whose places are used again.
     free: u32,
@@ -333,14 +337,14 @@ pub struct FlowQueues<P, B: Buffer> {
     /// Packets that bypass the flows, and their bytes.
     fast: VecDeque<P>,
     fast_bytes: u64,
-    /// The band that is served, and what the bands may send before the next.
+    /// The band that is served. `credits` are the bytes that each band may still send in its turn.
     band: usize,
     credits: [i32; BANDS],
     stats: Stats,
 }
 
 impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
-    /// No flows yet.
+    /// Creates the queues without flows.
     pub fn with(scheduling: Scheduling, buffer: B::Params) -> Self {
         FlowQueues {
             table: alloc::vec![NIL; scheduling.buckets as usize],
@@ -379,7 +383,7 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
         self.find(self.bucket(key), key).map(|flow| &self.flows.flow(flow).state.buffer)
     }
 
-    /// The least and the greatest limit of the known flows, zero if there is none, where limits adapt.
+    /// The least and the greatest limit of the known flows (0 if there are no flows); `None` if limits do not adapt.
     fn adapted(&self) -> Option<[u64; 2]> {
         if !B::ADAPTS {
             return None;
@@ -392,7 +396,8 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
 
     #[inline]
     fn bucket(&self, key: u32) -> usize {
-        // hash_ptr: the golden ratio's bits, of a key that is made odd so as to be no socket's address.
+        // hash_ptr multiplies by the bits of the golden ratio. The key is made odd, so that it differs from every
+        // socket's address.
         let mixed = (u64::from(key) << 1 | 1).wrapping_mul(0x61c8_8646_80b5_83eb);
         (((mixed >> 32) * self.table.len() as u64) >> 32) as usize
     }
@@ -410,7 +415,8 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
         None
     }
 
-    /// The flow of a packet with this hash.
+    /// Returns the flow of a packet with this hash, and creates it if it is unknown. This may remove flows of the same
+    /// bucket that have been inactive for long.
     #[inline]
     fn classify(&mut self, now: Time, hash: u32) -> u32 {
         let key = hash & self.scheduling.orphan_mask;
@@ -425,7 +431,7 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
         }
     }
 
-    /// A flow seen for the first time.
+    /// Creates a flow that is seen for the first time, and returns its number.
     #[cold]
     fn welcome(&mut self, now: Time, bucket: usize, key: u32) -> u32 {
         let credit = self.scheduling.initial_quantum as i32;
@@ -451,7 +457,8 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
     }
 
     /// Removes the flows of this bucket that have been inactive for long, except the one with this key. New flows are
-    /// first in a chain but last in a tree: the flows on the way to a flow are those that are older.
+    /// at the front of a chain, but at the end of a path in Linux's tree. Therefore Linux's rules remove only the older
+    /// flows, which are behind the flow with this key (all flows if there is none).
     fn forget(&mut self, now: Time, bucket: usize, key: u32) {
         let most = if self.scheduling.fast_path { u32::MAX } else { GC_MAX };
         let mut on_the_way = !self.scheduling.linux || self.find(bucket, key).is_none();
@@ -551,13 +558,14 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
         }
     }
 
-    /// The band of packets with this DSCP since 6.7, by the priority that a router gives them.
+    /// The band of packets with this DSCP, by the priority that a router gives them. Before Linux 6.7 there is only one
+    /// band, 0.
     #[inline]
     fn band(&self, dscp: u8) -> u8 {
         if self.scheduling.fast_path { (PRIOMAP >> (4 * priority(dscp)) & 15) as u8 } else { 0 }
     }
 
-    /// Moves flows that were held back and whose time has come into the round again.
+    /// Moves flows that were held back into the round again if their time to send has come.
     #[inline]
     fn release_held(&mut self, now: Time) {
         if let Some(Reverse((due, ..))) = self.held.peek()
@@ -575,14 +583,14 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
         }
     }
 
-    /// Sets when the flow's next packet may leave, after one of `bytes`.
+    /// Sets the time at which the flow's next packet may leave, after a packet of `bytes` bytes has left.
     fn pace(&mut self, now: Time, number: u32, bytes: u32, rate: Rate) {
         let flow = self.flows.flow_mut(number);
         let mut bytes = bytes;
         if rate <= self.scheduling.low_rate_threshold {
             flow.credit = 0;
         } else {
-            // A whole quantum leaves at once, and is paid for together.
+            // The flow sends a whole quantum without waiting, and then waits for the time of the whole quantum.
             bytes = bytes.max(self.scheduling.quantum);
             if flow.credit > 0 {
                 return;
@@ -595,7 +603,7 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
         }
         let due = flow.state.time_next_packet;
         if due > Time::ZERO {
-            // Lateness is made good, but at most by half a step.
+            // If this packet left late, the next wait is shorter by the same time, but at most by half.
             hold = hold - now.since(due).min(Span(hold.0 / 2));
         }
         flow.state.time_next_packet = now + hold;
@@ -711,7 +719,7 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
         Ok(())
     }
 
-    /// `fq_change` dequeues these packets and frees them, which counts them as sent; that of ccaq also counts them as
+    /// `fq_change` dequeues these packets and frees them, which counts them as sent; `ccaq_change` also counts them as
     /// drops.
     fn counts_change(&self) -> Given {
         Given { sent: true, dropped: B::ADAPTS }
@@ -734,7 +742,7 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
         self.band_packets[usize::from(self.band(0))] >= self.scheduling.limit as usize
     }
 
-    /// For ccaq in the order of its own `tc` plugin.
+    /// The counters in the order of `tc`; for ccaq, of its own `tc` plugin.
     fn stats(&self) -> super::Stats {
         // tc prints two counters called `throttled`; here the first, the number of flows, has the kernel's name.
         let (known, held) = (u64::from(self.known), self.held.len() as u64);
@@ -764,7 +772,7 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
 pub type Fq<P> = FlowQueues<P, FlowLimit>;
 
 impl<P: Packet + Copy> Fq<P> {
-    /// No flows yet, before a link of this kind.
+    /// Creates the discipline without flows, in front of a link.
     pub fn new(params: &Params, context: &Context) -> Self {
         // fq_init: two and ten MTU.
         let scheduling = params.scheduling(2 * context.mtu, 10 * context.mtu);
@@ -773,9 +781,9 @@ impl<P: Packet + Copy> Fq<P> {
 }
 
 impl Params {
-    /// For the scheduler; with these quanta if none are given.
+    /// The scheduler's parameters. The arguments are used for quanta that are not given.
     fn scheduling(&self, quantum: u32, initial_quantum: u32) -> Scheduling {
-        // Linux 6.12.117 and 7.3.4 raise what is below 256; 6.1.192 does not.
+        // Linux 6.12.117 and 7.3.4 raise a quantum below 256 bytes to 256; 6.1.192 does not.
         let least = if self.variant == Variant::Linux67 { 256 } else { 1 };
         Scheduling {
             limit: self.limit,
@@ -803,7 +811,7 @@ mod tests {
         Bench::new(Fq::new(&params, &CONTEXT))
     }
 
-    /// Quantum 1000, first round 3000.
+    /// Parameters with a quantum of 1000 bytes and an initial quantum of 3000.
     fn small() -> Params {
         Params { quantum: Some(1000), initial_quantum: Some(3000), ..Params::default() }
     }
@@ -859,7 +867,8 @@ mod tests {
         assert_eq!(bench.new_drops(), [(same, DropReason::FlowLimit)]);
     }
 
-    /// A flow sends `first` bytes, drains, and is seen to leave the round while flow 9 keeps the qdisc busy.
+    /// Lets flow 1 send one packet of `first` bytes. At `seen` its turn finds it empty and it leaves the round, while
+    /// flow 9 keeps the discipline busy.
     fn drained(first: u32, seen: Time) -> Bench<Fq<Parcel>> {
         let mut bench = fq(small());
         bench.put(ms(0), 1, first);

@@ -60,13 +60,13 @@ pub struct Params {
     pub quantum: Option<u32>,
     /// Bytes of memory in all queues together.
     pub memory_limit: u32,
-    /// The most packets dropped at once from the fattest queue when a limit is met.
+    /// The most packets dropped at once from the queue with the most bytes when a limit is exceeded.
     pub drop_batch: u32,
     /// Mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
     /// Mark ECN-capable packets whose delay exceeds this.
     pub ce_threshold: Option<Span>,
-    /// With `ce_threshold`: only those whose DS field matches; by default all.
+    /// Restricts `ce_threshold` to packets whose DS field matches; by default it applies to all packets.
     pub ce_threshold_selector: Option<DsMatch>,
     /// Which implementation to follow.
     pub variant: Variant,
@@ -147,7 +147,7 @@ struct Stats {
     drop_overlimit: u64,
     /// Packets dropped because the memory limit was exceeded.
     drop_overmemory: u64,
-    /// Number of times that a queue became new.
+    /// How often a queue joined the list of new flows.
     new_flow_count: u64,
 }
 

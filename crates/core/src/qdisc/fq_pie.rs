@@ -26,7 +26,7 @@ use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::units::{Span, Time};
 
-/// Queues whose probability is updated in one jiffy.
+/// The number of queues whose probability is updated in one jiffy.
 const BATCH: u32 = 2048;
 
 /// Parameters of FQ-PIE.
@@ -48,7 +48,7 @@ pub struct Params {
     pub quantum: Option<u32>,
     /// Bytes of memory in all queues together.
     pub memory_limit: u32,
-    /// Percentage: up to this drop probability ECN-capable packets are marked.
+    /// ECN-capable packets are marked up to this drop probability, in percent, and dropped above it.
     pub ecn_prob: u32,
     /// Mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
@@ -119,7 +119,7 @@ impl Parameters for Params {
 }
 
 impl Params {
-    /// For each queue's controller.
+    /// The parameters of each queue's controller.
     fn of_pie(&self) -> pie::Params {
         let Params { target, tupdate, alpha, beta, bytemode, dq_rate_estimator, .. } = *self;
         pie::Params { target, tupdate, alpha, beta, bytemode, dq_rate_estimator, ..pie::Params::default() }
@@ -145,7 +145,7 @@ struct Stats {
     pie: pie::Stats,
     /// Arrivals that found more memory in use than the limit.
     overmemory: u64,
-    /// How often a queue became new.
+    /// How often a queue joined the list of new flows.
     new_flow_count: u64,
 }
 
@@ -164,7 +164,7 @@ pub struct FqPie<P> {
     timer: Timer,
     /// Number of times that the timer has expired.
     rounds: u64,
-    /// When it last did.
+    /// When the timer last expired.
     last_round: Time,
     rng: Rng,
     flows: Flows<P, Queue>,
@@ -172,7 +172,7 @@ pub struct FqPie<P> {
 }
 
 impl<P: Packet + Copy> FqPie<P> {
-    /// Empty queues before a link of this kind.
+    /// Creates empty queues in front of a link.
     pub fn new(params: &Params, context: &Context) -> Self {
         let mut flows = Flows::new();
         for _ in 0..params.flows {

@@ -6,7 +6,7 @@ use core::fmt::Debug;
 pub trait Law: Copy + Debug + 'static {
     /// A time or a duration on the law's clock. The default is 0, which means "not set".
     type Tick: Copy + Default + Eq + Debug;
-    /// The representation of 1/sqrt(`count`).
+    /// How the law stores 1/sqrt(`count`): Linux stores a fraction of 2^16, the other laws store sqrt(`count`).
     type Root: Copy + Default + Debug;
     /// The number of drops in one dequeue after which CoDel gives up its schedule and continues from the present.
     const MOST_DROPS: u32;
@@ -40,17 +40,18 @@ pub trait Law: Copy + Debug + 'static {
     /// `moment` + `interval` / sqrt(`count`).
     fn control_law(moment: Self::Tick, interval: Self::Tick, root: Self::Root) -> Self::Tick;
 
-    /// The backlog in bytes that is never bad, from the link's MTU and the largest packet seen.
+    /// The backlog in bytes up to which a queue is never bad. It follows from the link's MTU or from the largest packet
+    /// seen.
     #[inline(always)]
     fn maxpacket(mtu: u64, _seen: u32) -> u64 {
         mtu
     }
-    /// The time until which a delay that has just risen above target may last before the first drop.
+    /// The time at which the first drop is due if a delay that has just risen above target stays above it.
     #[inline(always)]
     fn first_above_time(now: Self::Tick, interval: Self::Tick, _vars: &super::Vars<Self>) -> Self::Tick {
         Self::plus(now, interval)
     }
-    /// The `count` at which dropping resumes soon after it ended; `None` if it starts again from 1.
+    /// The `count` with which dropping resumes if it starts again soon after its end. `None`: with 1.
     #[inline]
     fn resumed(count: u32, lastcount: u32) -> Option<u32> {
         // RFC 8289 §5.5: start from the number of drops of the last dropping state.
@@ -118,7 +119,7 @@ impl Linux {
 }
 
 impl Law for Linux {
-    /// 1.024 µs, wrapping after 73 minutes.
+    /// Units of 1.024 µs; the clock wraps around after 73 minutes.
     type Tick = u32;
     /// 1/sqrt(count) as a fraction of 2^16 (`rec_inv_sqrt`).
     type Root = u16;

@@ -12,7 +12,7 @@ use proptest::prelude::{Just, prop, prop_assert, prop_assert_eq, prop_oneof, pro
 
 const MS: u64 = 1_000_000;
 
-/// A discipline, and what it did.
+/// A discipline and the packets that it dropped.
 struct Bench {
     qdisc: AnyQdisc<Parcel>,
     drops: Vec<(Parcel, DropReason)>,
@@ -47,7 +47,7 @@ impl Bench {
         self.drops.iter().filter(|(_, reason)| *reason == DropReason::Codel).count()
     }
 
-    /// Takes a packet every `every` ns from `from` to `to`, and gives the times of the drops.
+    /// Dequeues a packet every `every` ns from `from` to `to`, and returns the times of the drops.
     fn drop_times(&mut self, from: u64, to: u64, every: u64) -> Vec<u64> {
         let mut times = Vec::new();
         let mut now = from;
@@ -61,7 +61,8 @@ impl Bench {
     }
 }
 
-/// The drop times in ms that an endless backlog gives, with a dequeue every `every` ns; delay above target from 0 on.
+/// Returns the drop times, in ms, of an endless backlog that is dequeued every `every` ns. Its delay is above target
+/// from 0 on.
 fn endless(line: &str, every: u64, to: u64) -> Vec<f64> {
     let mut bench = Bench::new(line);
     bench.put(0, 100_000);
@@ -81,7 +82,8 @@ fn vector_ns2_drops_an_endless_backlog_as_the_rfc() {
     assert_eq!(drops, [100., 200., 271., 329., 379., 424., 464., 502., 538., 571., 603., 633., 662., 689.]);
 }
 
-/// Dropping ends with `count` 14, and after `pause` another queue stands: when its first drop comes, and with which `count`.
+/// Ends dropping with `count` 14, and builds another queue after `pause`. Returns the time in ms from when its delay
+/// reaches the target until its first drop, and the `count` with which dropping resumed.
 fn ns2_again(pause: u64) -> (f64, u64) {
     let mut bench = Bench::new("codel limit 200000 variant ns2");
     bench.put(0, 800);
@@ -306,7 +308,8 @@ fn rfc8289_7_a_delay_below_target_ends_dropping_and_nothing_is_pending() {
     }
 }
 
-/// Drops with counts up to `count`, then below target, then above again after a pause; gives the count after re-entry.
+/// Waits for this number of drops, lets the delay fall below target, and lets it rise again after a pause. Returns
+/// `count` before and after re-entry.
 fn reentry(line: &str, drops: usize, pause: u64) -> (u64, u64) {
     let mut bench = Bench::new(line);
     bench.put(0, 950);
@@ -478,7 +481,8 @@ fn linux_compares_strictly_where_the_rfc_does_not() {
     }
 }
 
-/// Linux's clock of 32 bits takes what is more than 37 minutes away for the future: `drop_next` of long ago must not be asked.
+/// On Linux's 32-bit clock, a time more than 37 minutes ago looks like the future. Therefore a `drop_next` of long ago
+/// must not be compared.
 #[test]
 fn linux_drops_although_its_clock_has_turned_halfway_since_the_last_drop() {
     for (line, rest) in [("codel", 40 * 60_000 * MS), ("codel variant linux7", 60 * 60_000 * MS)] {

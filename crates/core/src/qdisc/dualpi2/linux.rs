@@ -8,14 +8,14 @@ use crate::units::{Span, Time};
 
 /// A probability of one.
 const MAX_PROB: u32 = u32::MAX;
-/// Bits that a gain of `tc`'s has beyond one in units of 64 ns.
+/// The right shift that converts gains from units of 2^-8 Hz (`tc`) to Linux's units of 2^6 ns: 8 - 6 bits.
 const ALPHA_BETA_SCALING: u32 = 2;
 /// Gains are in units of 2^6 ns.
 const ALPHA_BETA_GRANULARITY: u32 = 6;
-/// The default gains, in parts of 256 Hz.
+/// The default gains, in units of 1/256 Hz.
 const ALPHA: u32 = 41;
 const BETA: u32 = 819;
-/// How late a timer expires.
+/// How late the update timer expires.
 const LATE: Span = Span(1);
 
 /// The controller.
@@ -30,9 +30,9 @@ pub struct Linux {
     /// Apply the probabilities to arrivals.
     pub drop_enqueue: bool,
     step_thresh: StepThresh,
-    /// Packets in the L queue from which on the step marks arrivals.
+    /// The step applies to arrivals that find at least this number of packets in the L queue.
     pub min_qlen_step: usize,
-    /// No packet is dropped or marked with fewer bytes in the queues: 2 MTU.
+    /// While the queues hold fewer bytes than this (2 MTU), the probabilities neither drop nor mark packets.
     few: u64,
     /// When the next update is made.
     next: Time,
@@ -41,13 +41,13 @@ pub struct Linux {
     last_qdelay: u64,
 }
 
-/// A gain in Linux's units, from parts of 256 Hz (`dualpi2_scale_alpha_beta`).
+/// Converts a gain from units of 1/256 Hz to Linux's units (`dualpi2_scale_alpha_beta`).
 fn scale(param: u32) -> u32 {
     (((u64::from(param) * u64::from(MAX_PROB)) >> ALPHA_BETA_SCALING) / 1_000_000_000) as u32
 }
 
 impl Linux {
-    /// At time zero.
+    /// Creates the controller at time zero.
     pub fn new(params: &Params, mtu: u32) -> Linux {
         let tupdate = Span::from_millis(16);
         let mut linux = Linux {
@@ -74,7 +74,8 @@ impl Linux {
     pub fn change(&mut self, params: &Params) {
         let of_tc = |hertz: f64| (hertz as f32 * ALPHA_BETA_SCALE as f32) as u32;
         let gains = Gains::of_rtts(params);
-        // The doubles that tc derives are cut off, those that it reads are singles.
+        // tc truncates both: the gains that it derives from the RTTs in double precision, and those that it reads in
+        // single precision.
         let derived = |hertz: f64| (hertz * ALPHA_BETA_SCALE) as u32;
         let alpha = gains.map(|gains| derived(gains.alpha)).or(params.alpha.map(of_tc));
         let beta = gains.map(|gains| derived(gains.beta)).or(params.beta.map(of_tc));
@@ -89,7 +90,8 @@ impl Linux {
         self.min_qlen_step = params.min_qlen_step as usize;
     }
 
-    /// The updates that were due up to `now`; the heads of the C and the L queue have been there since then.
+    /// Makes the updates that were due by `now`. `heads` are the arrival times of the heads of the C and the L queue,
+    /// which have not changed since the first of these updates was due.
     #[inline]
     pub fn update(&mut self, now: Time, heads: (Option<Time>, Option<Time>)) {
         if self.next <= now {
@@ -109,7 +111,7 @@ impl Linux {
             let stays =
                 self.prob == before.0 && (qdelay == before.1 || (self.prob == MAX_PROB && qdelay > self.target.0));
             if stays && self.next <= now {
-                // Only the last of the others can change anything: the delay.
+                // Only the last of the other overdue updates can have an effect: it sets the delay.
                 let step = self.tupdate + LATE;
                 self.next += Span(now.since(self.next).0 / step.0 * step.0);
             }
@@ -131,7 +133,8 @@ impl Linux {
         if self.drop_overload { prob } else { prob.min(MAX_PROB / u32::from(self.coupling_factor)) }
     }
 
-    /// Decides by the probabilities, with `backlog` bytes in the queues without this packet.
+    /// Returns the fate of a packet according to the probabilities. `backlog` is the bytes in both queues without this
+    /// packet.
     #[inline]
     pub fn judge(&self, low: bool, ecn: Ecn, backlog: u64, rng: &mut Rng) -> Fate {
         if backlog < self.few {
@@ -142,7 +145,7 @@ impl Linux {
         let overload = prob_l > u64::from(MAX_PROB);
         let mut roll = |prob: u64| u64::from(rng.next_u32()) <= prob;
         match low {
-            // RFC 9332 A.2, line 12: in overload, and if it can't be marked, it is dropped.
+            // RFC 9332 A.2, line 12: the packet is dropped in overload, or if it cannot be marked.
             false if roll(prob) && roll(prob) => {
                 if overload || !ecn.is_capable() {
                     Fate::Drop
@@ -151,7 +154,7 @@ impl Linux {
                 }
             }
             false => Fate::Send,
-            // Lines 8c to 8i: in overload squared drops, and marks for all that remain.
+            // Lines 8c to 8i: in overload, packets are dropped with the squared probability, and all others are marked.
             true if overload => {
                 if self.drop_overload && roll(prob) && roll(prob) {
                     Fate::Drop

@@ -14,7 +14,7 @@ pub enum Fate {
 }
 
 const MICROSECOND: u64 = 1_000;
-/// Upper ends of the bins of a queue's delays, in µs; a last bin has what is longer.
+/// Upper ends of the bins of a queue's delay histogram, in µs. A last bin counts longer delays.
 const EDGES_US: [u64; 10] = [100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000];
 /// Names of a queue's counters: those of the C queue, and those of the L queue.
 const NAMES: [[&str; 8]; 2] = [
@@ -71,7 +71,8 @@ const BINS: [[&str; EDGES_US.len() + 1]; 2] = [
 /// Overload that returns within this time is the same overload, so that reports are not repeated (§2.5.2.3).
 const HYSTERESIS: Span = Span::from_secs(1);
 
-/// Counters of one queue. `pkts-in` were presented to the AQM; the other arrivals met a full buffer.
+/// Counters of one queue. `arrived` counts all arrivals, and `pkts-in` of the discipline those that were presented to
+/// the AQM. The others met a full buffer.
 #[derive(Clone, Debug, Default)]
 struct Queue {
     arrived: u64,
@@ -88,25 +89,25 @@ struct Queue {
 /// Counters of the discipline.
 #[derive(Clone, Debug, Default)]
 pub struct Monitor {
-    /// The C queue, the L queue.
+    /// The counters of the C queue and of the L queue.
     queues: [Queue; 2],
-    /// Since when there is overload.
+    /// When the present overload began, if there is one.
     overload: Option<Time>,
-    /// When it last ended.
+    /// When the last overload ended.
     ended: Time,
-    /// When that of the last report began.
+    /// When the overload that was last counted in `overloads` began.
     started: Time,
     overloads: u64,
     overloaded: Span,
 }
 
 impl Monitor {
-    /// A packet for the L queue (`low`) or the C queue arrives.
+    /// Counts an arrival for the L queue (`low`) or the C queue.
     pub fn arrived(&mut self, low: bool) {
         self.queues[usize::from(low)].arrived += 1;
     }
 
-    /// A packet leaves the head of its queue after `waited`, with this fate.
+    /// Counts a packet that leaves the head of its queue after `waited`, with this fate.
     pub fn leaves(&mut self, low: bool, bytes: u32, waited: Span, ecn: Ecn, fate: Fate) {
         let queue = &mut self.queues[usize::from(low)];
         match (fate, ecn.is_capable()) {
@@ -125,7 +126,7 @@ impl Monitor {
         queue.bins[EDGES_US.partition_point(|&edge| edge * MICROSECOND < waited.0)] += 1;
     }
 
-    /// Whether there is overload now.
+    /// Records whether there is overload at `now`.
     #[inline]
     pub fn overload(&mut self, now: Time, on: bool) {
         if on != self.overload.is_some() {
@@ -147,7 +148,7 @@ impl Monitor {
         }
     }
 
-    /// All counters, as of `now`.
+    /// Appends all counters to `stats`, as of `now`.
     pub fn put(&self, now: Time, stats: &mut Stats) {
         for (queue, (names, bins)) in self.queues.iter().zip(NAMES.iter().zip(&BINS)) {
             let Queue { arrived, forwarded, bytes, marked, not_ect_dropped, ecn_dropped, .. } = *queue;

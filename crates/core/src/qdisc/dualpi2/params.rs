@@ -14,12 +14,12 @@ choice! {
     }
 }
 
-/// The threshold from which packets of the L queue are marked.
+/// The step threshold, beyond which every packet of the L queue is marked.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum StepThresh {
-    /// Packets that waited longer.
+    /// Marks packets that waited longer than this.
     Time(Span),
-    /// Packets that leave more packets behind.
+    /// Marks packets that leave more packets than this behind.
     Packets(u32),
 }
 
@@ -48,31 +48,32 @@ pub struct Params {
     pub memlimit: Option<u32>,
     /// The ratio of the L queue's probability to the base probability (k).
     pub coupling_factor: u32,
-    /// Where marking in the L queue begins, with `linux`.
+    /// The step threshold beyond which all packets of the L queue are marked, with `linux`.
     pub step_thresh: StepThresh,
-    /// Packets in the L queue from which on the step marks arrivals, with `linux`.
+    /// The step applies to arrivals that find at least this number of packets in the L queue, with `linux`.
     pub min_qlen_step: u32,
-    /// When marks reach 100 %: drop, or let the queue overflow.
+    /// Whether the queues drop packets once the marking probability reaches 100 %; otherwise they may overflow.
     pub drop_on_overload: bool,
     /// Apply the probabilities to arrivals, not to departures; with `linux`.
     pub drop_enqueue: bool,
-    /// All ECN-capable packets go into the L queue, not only ECT(1) and CE.
+    /// Whether all ECN-capable packets go into the L queue, not only ECT(1) and CE.
     pub any_ect: bool,
     /// The C queue's weight in percent; by default 10, with `rfc9332` a sixteenth.
     pub classic_protection: Option<u32>,
-    /// The greatest RTT to be expected: sets target, tupdate, alpha and beta in Linux; tupdate, alpha and beta by RFC 9332.
+    /// The greatest RTT to be expected. With `linux` it sets target, tupdate, alpha and beta; with `rfc9332`, tupdate,
+    /// alpha and beta.
     pub max_rtt: Option<Span>,
     /// The typical RTT: like a `max_rtt` of six times this value.
     pub typical_rtt: Option<Span>,
     /// The delay that the controller aims at.
     pub target: Span,
-    /// Time between two updates of the probability; by default 16 ms, with `rfc9332` by `max_rtt`.
+    /// Time between two updates of the probability; by default 16 ms, with `rfc9332` derived from `max_rtt`.
     pub tupdate: Option<Span>,
-    /// Weight of the delay's distance from the target, in Hz; by default 0.16, with `rfc9332` by `max_rtt`.
+    /// Weight of the delay's distance from the target, in Hz; by default 0.16, with `rfc9332` derived from `max_rtt`.
     pub alpha: Option<f64>,
-    /// Weight of the delay's change, in Hz; by default 3.2, with `rfc9332` by `max_rtt`.
+    /// Weight of the delay's change, in Hz; by default 3.2, with `rfc9332` derived from `max_rtt`.
     pub beta: Option<f64>,
-    /// Split what arrives aggregated: no effect here.
+    /// Split packets that arrive aggregated. It has no effect here.
     pub split_gso: bool,
     /// The delay at which the L queue's ramp begins, with `rfc9332`.
     pub min_th: Span,
@@ -112,9 +113,9 @@ impl Default for Params {
 const MOST_NS: u64 = u32::MAX as u64 / MICROSECOND * MICROSECOND;
 /// `tc` hands alpha and beta to the kernel in units of 1 Hz divided by this.
 pub(super) const ALPHA_BETA_SCALE: f64 = 256.0;
-/// The greatest of these.
+/// The greatest alpha or beta, in these units.
 const ALPHA_BETA_MAX: f64 = ((2 << 23) - 1) as f64;
-/// The least: 1/256 Hz.
+/// The least alpha or beta, in Hz: 1/256.
 const ALPHA_BETA_MIN: f64 = 1.0 / ALPHA_BETA_SCALE;
 
 impl Parameters for Params {
@@ -201,7 +202,8 @@ pub(super) struct Gains {
 }
 
 impl Gains {
-    /// The gains that `tc` derives from the RTTs, as far as they are given; in its whole microseconds and single precision.
+    /// Returns the gains that `tc` derives from the RTTs; `None` if no RTT is given. As in `tc`, times are whole
+    /// microseconds, and the constants 0.1 and 0.3 have single precision.
     pub fn of_rtts(params: &Params) -> Option<Gains> {
         let micros = |span: Span| span.0 / MICROSECOND;
         let (max, typical) = match (params.max_rtt.map(micros), params.typical_rtt.map(micros)) {

@@ -7,10 +7,10 @@ use super::params::Params;
 use crate::packet::Ecn;
 use crate::units::{Span, Time};
 
-/// RFC 9332 A.1, line 19: with no more packets in the L queue its ramp is not applied.
+/// RFC 9332 A.1, line 19: the ramp applies only if the L queue holds more packets than this.
 const TH_LEN: usize = 1;
 
-/// The controller. Probabilities from 0 to 1, gains in Hz.
+/// The controller. Probabilities are from 0 to 1, gains in Hz.
 #[derive(Clone, Debug)]
 pub struct Rfc9332 {
     target: Span,
@@ -18,7 +18,7 @@ pub struct Rfc9332 {
     alpha: f64,
     beta: f64,
     k: f64,
-    /// Where drops replace marks.
+    /// The probability of the C queue at which drops replace marks.
     p_cmax: f64,
     min_th: Span,
     range: Span,
@@ -35,7 +35,7 @@ pub struct Rfc9332 {
     pub monitor: Box<Monitor>,
 }
 
-/// Returns true with this likelihood, at evenly spread calls. RFC 9332 A.1, figure 4.
+/// Returns true for the share `likelihood` of calls, evenly spread. RFC 9332 A.1, figure 4.
 fn recur(count: &mut f64, likelihood: f64) -> bool {
     *count += likelihood;
     let due = *count > 1.0;
@@ -46,7 +46,7 @@ fn recur(count: &mut f64, likelihood: f64) -> bool {
 }
 
 impl Rfc9332 {
-    /// At time zero.
+    /// Creates the controller at time zero.
     pub fn new(params: &Params) -> Rfc9332 {
         let rtt_max = params.max_rtt.unwrap_or(Span::from_millis(100));
         let tupdate = params.tupdate.unwrap_or(params.target.min(Span(rtt_max.0 / 3)).max(Span(1))); // line 12
@@ -80,7 +80,8 @@ impl Rfc9332 {
         self.p * self.p
     }
 
-    /// The updates that were due before `now`; the heads of the C and the L queue have been there since then.
+    /// Makes the updates that were due before `now`. `heads` are the arrival times of the heads of the C and the L
+    /// queue, which have not changed since the first of these updates was due.
     #[inline]
     pub fn update(&mut self, now: Time, heads: (Option<Time>, Option<Time>)) {
         if self.next < now {
@@ -102,7 +103,7 @@ impl Rfc9332 {
             self.next += self.tupdate;
             let stays = self.p == p && (curq == prevq || (p == 1.0 && curq > self.target));
             if stays && self.next < now {
-                // Only the last of the others can change anything: the delay.
+                // Only the last of the other overdue updates can have an effect: it sets the delay.
                 self.next += Span((now.since(self.next).0 - 1) / self.tupdate.0 * self.tupdate.0);
             }
         }
@@ -138,7 +139,7 @@ impl Rfc9332 {
         }
     }
 
-    /// A packet of the C queue.
+    /// Judges a packet of the C queue.
     #[inline]
     pub fn judge_c(&mut self, ecn: Ecn) -> Fate {
         let p_c = self.p_c();

@@ -20,16 +20,16 @@ use crate::qdisc::{Context, DropReason, Drops, Qdisc, Stats};
 use crate::ring::Ring;
 use crate::units::Time;
 
-/// A queue of its own under CoDel.
+/// A bin: a queue with its own CoDel state.
 #[derive(Clone, Debug)]
 struct Bin<P> {
     packets: Ring<P>,
     vars: Vars<Ns2<false>>,
-    /// Bytes that it may still send.
+    /// Bytes that the bin may still send in this turn.
     deficit: i32,
-    /// Whether it has not sent since it entered the circle.
+    /// Whether the bin has not had its turn since it entered the circle.
     new: bool,
-    /// Whether it is in the circle.
+    /// Whether the bin is in the circle.
     scheduled: bool,
 }
 
@@ -43,13 +43,13 @@ impl<P: Copy + Default> Default for Bin<P> {
 #[derive(Clone, Debug)]
 pub struct FqCodelNs2<P> {
     limit: usize,
-    /// Bytes a turn; 0: one packet.
+    /// Bytes that a bin may send per turn; with 0, a bin sends one packet.
     quantum: u32,
     control: Control<Ns2<false>>,
     bins: Vec<Bin<P>>,
-    /// The bins in turn. One that ran empty stays until it would be served.
+    /// The bins in the order of their turns. A bin that has run empty stays until its turn comes.
     circle: VecDeque<u32>,
-    /// The bin that was found fullest last.
+    /// The bin that had the most packets when the buffer was last full.
     fullest: u32,
     packets: usize,
     backlog: u64,
@@ -76,7 +76,7 @@ impl<P: Packet + Copy + Default> Source<P> for Queue<'_, P> {
         popped
     }
 
-    /// The backlog of all bins; but an empty bin is never bad.
+    /// The bytes in all bins, or 0 if this bin is empty, so that an empty bin is never bad.
     #[inline]
     fn backlog(&self) -> u64 {
         if self.bin.is_empty() { 0 } else { *self.backlog }
@@ -84,7 +84,7 @@ impl<P: Packet + Copy + Default> Source<P> for Queue<'_, P> {
 }
 
 impl<P: Packet + Copy + Default> FqCodelNs2<P> {
-    /// Empty bins before a link of this kind.
+    /// Creates empty bins in front of a link.
     pub fn new(params: &Params, context: &Context) -> Self {
         FqCodelNs2 {
             limit: params.limit as usize,
@@ -102,8 +102,8 @@ impl<P: Packet + Copy + Default> FqCodelNs2<P> {
         }
     }
 
-    /// Drops the last packet of the bin with the most packets. Among equal bins it is the one with the highest number,
-    /// except the bin that lost a packet last.
+    /// Drops the last packet of the bin with the most packets. Among bins with equally many packets it is the one with
+    /// the highest number. The bin that lost a packet last is chosen only if it has more packets than every other bin.
     #[cold]
     #[inline(never)]
     fn overflow(&mut self, drops: &mut impl Drops<P>) {
@@ -136,7 +136,8 @@ impl<P: Packet + Copy + Default> FqCodelNs2<P> {
         }
     }
 
-    /// The bin whose turn it is, at the head of the circle.
+    /// Returns the bin whose turn it is. It first removes empty bins from the head of the circle, and rotates the
+    /// circle until this bin is at the head.
     fn ready(&mut self) -> Option<u32> {
         let mut head = *self.circle.front()?;
         while self.bins[head as usize].packets.is_empty() {

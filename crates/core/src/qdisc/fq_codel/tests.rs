@@ -19,7 +19,7 @@ fn fq_codel(params: Params) -> Fq {
     Bench::new(FqCodel::new(&params, &CONTEXT))
 }
 
-/// The hash that lands in this queue of 1024.
+/// A hash that is mapped to this queue out of 1024.
 fn queue(number: u32) -> u32 {
     number << 22
 }
@@ -77,7 +77,7 @@ fn rfc8290_overflow_takes_half_of_the_fattest_queues_packets_and_codel_takes_no_
     assert_eq!(bench.qdisc.flows.flow(1).state.count, 0);
 }
 
-/// ns-2's discipline and the bins that it serves, 1024 of them.
+/// ns-2's discipline with the default of 1024 bins.
 fn ns2(params: Params) -> Bench<FqCodelNs2<Parcel>> {
     Bench::new(FqCodelNs2::new(&Params { variant: Variant::Ns2, ..params }, &CONTEXT))
 }
@@ -474,7 +474,8 @@ fn trace(flows: u32) -> impl Strategy<Value = Vec<(u64, Op)>> {
     prop::collection::vec((step, op), 1..600)
 }
 
-/// fq_codel with nothing but queues of packets and lists of numbers, every queue searched for the fattest.
+/// A simple model of fq_codel: queues of packets and lists of their numbers. It searches all queues for the one with
+/// the most bytes.
 struct Model {
     params: Params,
     control: Control<Linux>,

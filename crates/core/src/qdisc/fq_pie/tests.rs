@@ -1,4 +1,4 @@
-//! FQ-PIE: the rounds, each queue's PIE, and the updates that are made up for.
+//! FQ-PIE: the rounds, the PIE of each queue, and overdue updates.
 
 use super::*;
 use crate::packet::Ecn;
@@ -8,7 +8,7 @@ fn fq_pie(params: &Params) -> Bench<FqPie<Parcel>> {
     Bench::new(FqPie::new(params, &CONTEXT))
 }
 
-/// The hash that lands in this queue of 1024.
+/// A hash that is mapped to this queue out of 1024.
 fn queue(number: u32) -> u32 {
     number << 22
 }
