@@ -49,13 +49,13 @@ pub struct Params {
     pub delay_correlation: u32,
     /// Distribution of the jitter.
     pub distribution: Distribution,
-    /// Which packets are lost.
+    /// The rule by which packets are lost.
     pub loss: Loss,
     /// Mark ECN-capable packets instead of losing them.
     pub ecn: bool,
-    /// Which packets are duplicated.
+    /// The chance that a packet is duplicated.
     pub duplicate: Chance,
-    /// Which packets are sent at once (reordered).
+    /// The chance that a packet is reordered: it leaves at once, in front of the packets that wait.
     pub reorder: Chance,
     /// A packet may be reordered, with the chance `reorder`, only if at least `gap` - 1 packets have come since the
     /// last reordered one. With 0, no packet is reordered.
@@ -124,7 +124,7 @@ pub struct Netem<P> {
     arrivals: u64,
     /// Packets since the last reordered one.
     counter: u32,
-    /// The next slot, with the packets and bytes that it still takes.
+    /// The start of the current or next slot, and how many packets and bytes may still leave in it.
     slot: Option<(Time, i32, i32)>,
 }
 
@@ -156,8 +156,7 @@ impl<P: Packet + Copy> Netem<P> {
         }
     }
 
-    /// Handles an arrival: the packet is kept or lost. Returns whether it was duplicated; one of the two copies may be
-    /// lost.
+    /// Handles an arrival: the packet is kept or lost. Returns whether it was duplicated; the copy may have been lost.
     pub fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) -> bool {
         let twice = self.duplicate.happens(self.params.duplicate.share, &mut self.rng);
         let lost = self.is_lost(&mut packet);
@@ -165,7 +164,7 @@ impl<P: Packet + Copy> Netem<P> {
             drops.dropped(packet, DropReason::Loss);
             return false;
         }
-        // One of the two is lost, and the other one passes.
+        // If the packet is both duplicated and lost, one of the two copies passes.
         let twice = twice && !lost;
         if self.is_full() {
             drops.dropped(packet, DropReason::Overlimit);
@@ -206,7 +205,7 @@ impl<P: Packet + Copy> Netem<P> {
         Some(packet)
     }
 
-    /// The time of the next dequeue after one returned nothing.
+    /// The time at which to dequeue again, after a dequeue that returned no packet.
     pub fn next_event(&self) -> Time {
         let Some(due) = self.first() else { return Time::NEVER };
         Time(due.max(0) as u64).max(self.slot.map_or(Time::ZERO, |(next, ..)| next))

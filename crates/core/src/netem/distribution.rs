@@ -3,28 +3,29 @@
 
 use alloc::vec::Vec;
 
-/// A shape, with mean 0 and deviation 1 but where it is said.
+/// The shape of a distribution around a mean, in units of the configured deviation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Distribution {
-    /// Between one deviation below and above the mean.
+    /// Uniform, from one deviation below the mean to one above.
     Uniform,
-    /// Gauss's, up to four deviations.
+    /// Normal, from four deviations below the mean to four above.
     Normal,
-    /// Pareto's with exponent 3, from 2/3 of a deviation below the mean up to four above.
+    /// Pareto with exponent 3, from 2/3 of a deviation below the mean to four above.
     Pareto,
-    /// A quarter normal, three quarters pareto.
+    /// The sum of a quarter of the normal and three quarters of the Pareto value.
     Paretonormal,
 }
 
-/// Values at equal steps of the probability, in 1/8192 of a deviation; none for the uniform distribution.
+/// The quantiles of a distribution at equal steps of the probability, in units of 1/8192 of a deviation. The table is
+/// empty for the uniform distribution.
 pub(super) type Table = Vec<i16>;
 
-/// A deviation in a table's units (`NETEM_DIST_SCALE`).
+/// One deviation in the units of a table (`NETEM_DIST_SCALE`).
 const SCALE: i64 = 8192;
 const SIZE: u32 = 4096;
 
 impl Distribution {
-    /// All, as `tc` names them.
+    /// All distributions, with their names in `tc`.
     pub const ALL: [(&'static str, Distribution); 4] = [
         ("uniform", Distribution::Uniform),
         ("normal", Distribution::Normal),
@@ -32,16 +33,16 @@ impl Distribution {
         ("paretonormal", Distribution::Paretonormal),
     ];
 
-    /// As `tc` names it.
+    /// The name in `tc`.
     pub fn name(self) -> &'static str {
         Distribution::ALL.iter().find(|one| one.1 == self).map_or("uniform", |one| one.0)
     }
 
-    /// The table.
+    /// Computes the table of this distribution.
     pub(super) fn table(self) -> Table {
         let mut normal = Normal { x: -4.0 };
         let value = |i: u32| {
-            // Every fourth of four times as many values, in the middle of its step.
+            // netem takes every fourth value of a table that is four times as long, each in the middle of its step.
             let gauss = normal.quantile((f64::from(i) + 0.125) / f64::from(SIZE));
             let pareto = (1.0 / libm::cbrt(1.0 - f64::from(i) / f64::from(SIZE)) - 1.5) * 4.0 / 3.0;
             let value = match self {
@@ -58,13 +59,13 @@ impl Distribution {
     }
 }
 
-/// Quantiles of the normal distribution, asked for in rising order.
+/// Computes quantiles of the normal distribution in rising order.
 struct Normal {
     x: f64,
 }
 
 impl Normal {
-    /// Newton's method, from the quantile before.
+    /// Returns a quantile, by Newton's method from the previous quantile.
     fn quantile(&mut self, q: f64) -> f64 {
         for _ in 0..50 {
             let density = libm::exp(-self.x * self.x / 2.0) / libm::sqrt(2.0 * core::f64::consts::PI);
@@ -78,7 +79,8 @@ impl Normal {
     }
 }
 
-/// A value with this mean and deviation (`tabledist`): of a table, or uniform without one.
+/// Returns a random value with this mean and deviation (`tabledist`), from a table or, if the table is empty, from the
+/// uniform distribution.
 pub(super) fn draw(mean: i64, deviation: i64, random: u32, table: &[i16]) -> i64 {
     if deviation == 0 {
         return mean;
@@ -89,7 +91,7 @@ pub(super) fn draw(mean: i64, deviation: i64, random: u32, table: &[i16]) -> i64
     }
     let t = i64::from(table[random as usize % table.len()]);
     let rest = (deviation % SCALE) * t;
-    // To nearest, halves away from zero.
+    // This rounds to the nearest integer, and halves away from zero.
     let rest = (rest + if rest >= 0 { SCALE / 2 } else { -SCALE / 2 }) / SCALE;
     rest + (deviation / SCALE) * t + mean
 }
@@ -98,7 +100,7 @@ pub(super) fn draw(mean: i64, deviation: i64, random: u32, table: &[i16]) -> i64
 mod tests {
     use super::*;
 
-    /// Mean and deviation of a table.
+    /// The mean and the standard deviation of a table.
     fn moments(table: &[i16]) -> (f64, f64) {
         let count = table.len() as f64;
         let mean = table.iter().map(|&t| f64::from(t)).sum::<f64>() / count;

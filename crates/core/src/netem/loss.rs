@@ -1,48 +1,49 @@
-//! Which packets are lost: at random, or as a chain of states says.
+//! The loss of packets: at random, or by a chain of states.
 
 use crate::rng::Rng;
 
-/// A share of packets, in 2^-32 (netem's scale), and how much of each draw is the one before.
+/// The chance that something happens to a packet, and the correlation between packets. Both are in units of 2^-32, as
+/// in netem.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chance {
-    /// Share of the packets.
+    /// The share of packets to which it happens.
     pub share: u32,
-    /// Correlation of the draw.
+    /// The weight of the previous draw in a new draw.
     pub correlation: u32,
 }
 
 impl Chance {
-    /// It never happens.
+    /// The chance of something that never happens.
     pub const NEVER: Chance = Chance { share: 0, correlation: 0 };
 }
 
-/// How packets are lost; probabilities in 2^-32.
+/// The rule by which packets are lost. Probabilities are in units of 2^-32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
-    /// Independent losses, except for the correlation.
+    /// Random losses, which are independent except for the correlation.
     Random(Chance),
     /// Four states: received, lost in a burst, received within a burst, lost alone.
     State {
-        /// From reception to a burst.
+        /// Probability of a change from reception to a loss in a burst.
         p13: u32,
-        /// From a burst's loss to reception.
+        /// Probability of a change from a loss in a burst to reception.
         p31: u32,
-        /// From a burst's loss to reception within the burst.
+        /// Probability of a change from a loss in a burst to reception within the burst.
         p32: u32,
-        /// From reception within a burst to its loss.
+        /// Probability of a change from reception within a burst to a loss in the burst.
         p23: u32,
-        /// From reception to a loss that stands alone.
+        /// Probability of a change from reception to a loss outside of a burst.
         p14: u32,
     },
-    /// Gilbert and Elliott: a good and a bad state, each with a share of losses.
+    /// The Gilbert-Elliott model: a good and a bad state, each with a probability of loss.
     Gemodel {
-        /// From good to bad.
+        /// Probability of a change from the good to the bad state.
         p: u32,
-        /// From bad to good.
+        /// Probability of a change from the bad to the good state.
         r: u32,
-        /// Received in the bad state.
+        /// Probability that a packet is received in the bad state.
         h: u32,
-        /// Lost in the good state.
+        /// Probability that a packet is lost in the good state.
         lost_in_good: u32,
     },
 }
@@ -55,12 +56,13 @@ pub(super) struct Correlated {
 }
 
 impl Correlated {
-    /// With this correlation, in 2^-32.
+    /// Creates a sequence of draws with this correlation, in units of 2^-32.
     pub(super) fn new(rho: u32, rng: &mut Rng) -> Correlated {
         Correlated { rho, last: if rho == 0 { 0 } else { rng.next_u32() } }
     }
 
-    /// The next draw. (Its mean stays, its variance falls: correlated losses are rarer than their share, in Linux too.)
+    /// Returns the next draw. The correlation keeps the mean of the draws but reduces their variance, so correlated
+    /// losses are rarer than their share, as in Linux.
     pub(super) fn next(&mut self, rng: &mut Rng) -> u32 {
         let fresh = rng.next_u32();
         if self.rho == 0 {
@@ -83,7 +85,7 @@ impl Correlated {
     }
 }
 
-/// Where a chain of states is.
+/// The state of a chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum At {
     Good,
@@ -97,7 +99,7 @@ enum At {
 pub(super) struct Chain(At);
 
 impl Chain {
-    /// In the good state.
+    /// Creates a chain in the good state.
     pub(super) fn new() -> Chain {
         Chain(At::Good)
     }
@@ -111,7 +113,7 @@ impl Chain {
         }
     }
 
-    /// loss_4state: the packet's fate is that of the state it leads to.
+    /// loss_4state: the chain changes its state, and the new state determines the packet's fate.
     fn of_four(&mut self, [p13, p31, p32, p23, p14]: [u32; 5], draw: u32) -> bool {
         self.0 = match self.0 {
             At::Good if draw < p14 => At::LostAlone,
@@ -125,7 +127,7 @@ impl Chain {
         matches!(self.0, At::Bad | At::LostAlone)
     }
 
-    /// loss_gilb_ell: the chain moves first, and the packet's fate is drawn in the state before.
+    /// loss_gilb_ell: the chain changes its state, but the old state determines the probability of loss.
     fn of_two(&mut self, [p, r, h, lost_in_good]: [u32; 4], rng: &mut Rng) -> bool {
         let (turns, fate) = (rng.next_u32(), rng.next_u32());
         if self.0 == At::Good {

@@ -10,7 +10,8 @@ use super::*;
 use crate::packet::Ecn;
 use crate::qdisc::testing::Parcel;
 
-/// Packets that come at equal distances; of each its number and when it left, in order of leaving, and how many were lost.
+/// Sends packets at equal distances through netem. Returns the number and the departure time of each packet in order of
+/// departure, and how many packets were lost.
 fn play(words: &str, count: u64, distance: Span) -> (Vec<(u64, Time)>, usize) {
     let mut netem = Netem::new(&words.parse().expect(words), 7);
     let (mut left, mut drops) = (Vec::new(), Vec::new());
@@ -28,14 +29,14 @@ fn packet(number: u64) -> Parcel {
     Parcel { id: number as u32, bytes: 1500, ..Parcel::default() }
 }
 
-/// As a device does: until there is none.
+/// Dequeues packets until none may leave now, as a device does.
 fn ask(netem: &mut Netem<Parcel>, now: Time, left: &mut Vec<(u64, Time)>) {
     while let Some(packet) = netem.dequeue(now) {
         left.push((u64::from(packet.id), now));
     }
 }
 
-/// Whatever leaves before `end`.
+/// Dequeues all packets that leave before `end`.
 fn drain(netem: &mut Netem<Parcel>, end: Time, left: &mut Vec<(u64, Time)>) {
     while netem.next_event() < end {
         ask(netem, netem.next_event(), left);
@@ -56,7 +57,7 @@ fn assert_near(found: f64, expected: f64, tolerance: f64) {
     assert!((found - expected).abs() < tolerance, "{found}, expected {expected} within {tolerance}");
 }
 
-/// Which of many packets are lost.
+/// Returns for each of `count` packets whether it is lost.
 fn lost(words: &str, count: u64) -> Vec<bool> {
     let (left, _) = play(words, count, Span(1000));
     let mut lost = alloc::vec![true; count as usize];
@@ -68,7 +69,7 @@ fn share(lost: &[bool]) -> f64 {
     lost.iter().filter(|lost| **lost).count() as f64 / lost.len() as f64
 }
 
-/// The mean length of a row of losses.
+/// Returns the mean length of an uninterrupted row of losses.
 fn burst(lost: &[bool]) -> f64 {
     let rows = lost.windows(2).filter(|pair| !pair[0] && pair[1]).count() + usize::from(lost[0]);
     lost.iter().filter(|lost| **lost).count() as f64 / rows as f64

@@ -12,7 +12,7 @@ use crate::units::Span;
 
 const KEYS: [&str; 9] = ["limit", "delay", "distribution", "loss", "ecn", "duplicate", "reorder", "gap", "slot"];
 
-/// A percentage as netem keeps it: to nearest of 2^32 - 1 steps.
+/// Reads a percentage and rounds it to the nearest of 2^32 - 1 steps, as netem does.
 pub(super) fn percent(word: &str) -> Option<u32> {
     let number = word.strip_suffix('%').unwrap_or(word);
     let plain = number.bytes().all(|b| b.is_ascii_digit() || b == b'.') && number.len() <= 20;
@@ -20,14 +20,14 @@ pub(super) fn percent(word: &str) -> Option<u32> {
     (value <= 100.0).then(|| libm::rint(value / 100.0 * f64::from(u32::MAX)) as u32)
 }
 
-/// The shortest percentage that is read as this.
+/// Returns the shortest percentage that [`percent`] reads as this share.
 fn shown(share: u32) -> String {
     let value = f64::from(share) / f64::from(u32::MAX) * 100.0;
     let mut texts = (0..=12).map(|places| format!("{value:.places$}%"));
     texts.clone().find(|text| percent(text) == Some(share)).or(texts.next_back()).unwrap_or_default()
 }
 
-/// The words that are left.
+/// The words that are not read yet.
 struct Words<'a> {
     words: core::iter::Peekable<core::str::SplitAsciiWhitespace<'a>>,
 }
@@ -39,7 +39,7 @@ impl<'a> Words<'a> {
         read(word).ok_or_else(|| Error::new(word, format!("after {key}: expected {expected}")))
     }
 
-    /// The same if the next word begins like a number.
+    /// Reads the next word like [`Words::must`] if it begins like a number.
     fn may<T>(&mut self, key: &str, expected: &str, read: impl Fn(&str) -> Option<T>) -> Result<Option<T>, Error> {
         match self.words.peek() {
             Some(word) if word.starts_with(|c: char| c.is_ascii_digit() || c == '.') => {
@@ -68,7 +68,7 @@ impl<'a> Words<'a> {
         self.must(key, "uniform, normal, pareto or paretonormal", named)
     }
 
-    /// `packets` and `bytes` of a slot: whole numbers, 0 for any.
+    /// Reads `packets` or `bytes` of a slot: a whole number, where 0 means any number.
     fn amount(&mut self, key: &str, read: impl Fn(&str) -> Option<u64>) -> Result<i32, Error> {
         let fits = |word: &str| read(word).and_then(|n| i32::try_from(n).ok());
         let amount = self.must(key, "a whole number up to 2147483647", fits)?;
@@ -83,7 +83,7 @@ fn time(word: &str) -> Option<Span> {
 impl FromStr for Params {
     type Err = Error;
 
-    /// Reads the words behind `netem`.
+    /// Reads the words that follow `netem` in `tc`.
     fn from_str(line: &str) -> Result<Params, Error> {
         let mut words = Words { words: line.split_ascii_whitespace().peekable() };
         let (mut params, mut distribution) = (Params::default(), None);
@@ -124,7 +124,7 @@ fn unknown(word: &str) -> Error {
 }
 
 impl Params {
-    /// A jitter without a distribution is uniform, and none has a distribution of nothing.
+    /// Sets the distribution of the jitter, by default uniform. A distribution without a jitter is an error.
     fn jittered(mut self, distribution: Option<Distribution>) -> Result<Params, Error> {
         if distribution.is_some() && self.jitter == Span::ZERO {
             return Err(Error::new("distribution", "expected delay with a jitter, such as delay 10ms 2ms".into()));
@@ -133,7 +133,8 @@ impl Params {
         Ok(self)
     }
 
-    /// q_netem.c: reordering needs a delay and is one in one; a gap alone reorders whatever it can.
+    /// Applies the rules of q_netem.c and netem: `reorder` needs a delay, and its default gap is 1. With a gap alone,
+    /// the chance of `reorder` is 100 %.
     fn ordered(mut self) -> Result<Params, Error> {
         if self.reorder.share > 0 && self.delay == Span::ZERO {
             return Err(Error::new("reorder", "expected a delay that the reordered packets do not have".into()));
@@ -169,7 +170,7 @@ fn loss(words: &mut Words<'_>, key: &str) -> Result<Loss, Error> {
             words.words.next();
             let p = words.percent("loss gemodel")?;
             let r = next(words, u32::MAX - p)?;
-            // tc's words have 1-h and 1-k, the model h and 1-k.
+            // A line of tc gives 1-h and 1-k; the model needs h and 1-k.
             let h = u32::MAX - next(words, u32::MAX)?;
             let lost_in_good = next(words, 0)?;
             Ok(Loss::Gemodel { p, r, h, lost_in_good })
@@ -212,7 +213,7 @@ fn slot(words: &mut Words<'_>, key: &str) -> Result<Slot, Error> {
 }
 
 impl fmt::Display for Params {
-    /// The parameters in tc's words, without those that have their defaults.
+    /// Writes the parameters in the words of tc, without those that have their defaults.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = String::new();
         let chance = |text: &mut String, key: &str, chance: Chance| {
