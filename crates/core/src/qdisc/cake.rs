@@ -41,9 +41,9 @@ pub use params::{AckFilter, FlowMode, LinkLayer, Params, TinMode, Variant};
 use shaper::{Lengths, Shaper};
 use tins::Tin;
 
-/// Packets of the largest length that the buffer holds, whatever its limit.
+/// The buffer never holds more bytes than this number of packets of the largest size, unless `memlimit` is larger.
 const LIMIT: u64 = 10_240;
-/// Bytes that the buffer of a shaper holds at least.
+/// The least size in bytes of the buffer, if `bandwidth` is given and `memlimit` is not.
 const LEAST_BUFFER: u64 = 4 << 20;
 
 /// The discipline.
@@ -62,16 +62,16 @@ pub struct Cake<P> {
     buffer_limit: u64,
     /// Bytes of memory that a packet takes beyond its length.
     skb: u64,
-    /// The largest packet, from which rates become COBALT's targets.
+    /// The size of the largest packet in bytes. COBALT's targets depend on its transmission time.
     mtu: u32,
     buffer_max_used: u64,
     /// Salt of the hosts' hashes.
     salt: Salt,
     rng: Rng,
-    /// When the shaper lets the next packet leave, if it held one back.
+    /// The time at which the shaper releases the next packet; `NEVER` if it holds none back.
     next: Time,
     overlimits: u64,
-    /// Mean of the header's length, in 2^-16 bytes.
+    /// Moving average of the link header's length, in 2^-16 bytes.
     avg_netoff: u64,
     header: u32,
 }
@@ -129,7 +129,7 @@ impl<P: Packet + Copy + Default> Cake<P> {
         self.heap.top_shrank(&self.tins);
     }
 
-    /// The place in this queue of an ACK that the arriving one makes redundant.
+    /// Returns the position in this queue of an ACK that the arriving ACK makes redundant.
     #[cold]
     fn idle_ack(&self, number: usize, queue: usize, newest: &P, world: &impl Drops<P>) -> Option<u32> {
         let fifo = &self.tins[number].flows[queue].fifo;
@@ -153,7 +153,7 @@ impl<P: Packet + Copy + Default> Cake<P> {
         drops.dropped(ack, DropReason::AckFilter);
     }
 
-    /// The tin whose turn it is; there are packets.
+    /// Sets `cur_tin` to the tin that is served next. At least one packet must be queued.
     #[inline]
     fn choose_tin(&mut self, now: Time) {
         if self.shaper.rate.is_free() {
@@ -166,7 +166,8 @@ impl<P: Packet + Copy + Default> Cake<P> {
             }
             return;
         }
-        // The last of those that may send by their share; else the one that may so first.
+        // With a shaper: the last tin whose share allows it to send now. If there is none, the tin whose share allows
+        // it first.
         let mut best = i64::MAX;
         for (number, tin) in self.tins.iter().enumerate().filter(|(_, tin)| tin.has_flows()) {
             let ahead = tin.time_next as i64 - now.0 as i64;
@@ -176,7 +177,8 @@ impl<P: Packet + Copy + Default> Cake<P> {
         }
     }
 
-    /// The next packet of the present tin; none if the queue that was looked at was empty.
+    /// Takes the next packet of the present tin. Returns `None` when it meets an empty queue: the caller then chooses a
+    /// tin again.
     #[inline]
     fn serve(&mut self, now: Time, decaying_first: &mut bool, drops: &mut impl Drops<P>) -> Option<P> {
         let mut tin = &mut self.tins[self.cur_tin];
@@ -244,7 +246,8 @@ impl<P: Packet + Copy + Default> Cake<P> {
             self.heap.forget();
         }
         if wanted.len() < tins::TINS {
-            // `cake_clear_tin` of those that are not there leaves the turn behind the last one.
+            // `cake_clear_tin` leaves `cur_tin` at the last tin that it cleared. The next dequeue then moves on to the
+            // first tin.
             self.cur_tin = 0;
         }
         let mut wanted = wanted.into_iter();
@@ -261,13 +264,13 @@ impl<P: Packet + Copy + Default> Cake<P> {
     }
 }
 
-/// Bytes that the buffer holds.
+/// Returns the limit of the buffer in bytes of memory.
 fn buffer_limit(params: &Params, mtu: u32) -> u64 {
     let told = u64::from(params.memlimit);
     let wanted = match params.bandwidth.map_or(0, bytes_per_second) {
         _ if told > 0 => told,
         0 => u64::from(u32::MAX),
-        // Linux keeps 32 bits of it.
+        // Linux keeps only the lower 32 bits of this product.
         rate => u64::from((rate.wrapping_mul(params.rtt.0 / 1000) / 250_000) as u32).max(LEAST_BUFFER),
     };
     wanted.min((LIMIT * u64::from(mtu)).max(told))

@@ -25,17 +25,17 @@ pub(super) const CLASSES_MISSING: &str = "htb shapes by its classes, and none is
 /// Parameters of htb's class; `C` are those of its child.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Params<C> {
-    /// Bits a second.
+    /// The rate of the class, in bits per second.
     pub rate: Rate,
-    /// Bits a second that it may not exceed; by default `rate`.
+    /// The rate that the class may not exceed, in bits per second; by default `rate`.
     pub ceil: Option<Rate>,
     /// Bytes that may leave at once at `rate`.
     pub burst: u32,
     /// Bytes that may leave at once at `ceil`.
     pub cburst: u32,
-    /// Bytes that a packet takes up beyond its length.
+    /// Bytes that a packet takes up on the link in addition to its length.
     pub overhead: u32,
-    /// Bytes that a packet takes up at least.
+    /// The least number of bytes that a packet takes up on the link.
     pub mpu: u32,
     /// How the link frames packets.
     pub linklayer: LinkLayer,
@@ -127,14 +127,14 @@ impl<C> Params<C> {
     }
 }
 
-/// The deepest debt and the longest credit, in ns (`mbuffer`).
+/// The bound of a bucket's debt, and of the time for which it earns tokens, in ns (`mbuffer`).
 const MBUFFER: i64 = 60_000_000_000;
 
-/// A bucket.
+/// A token bucket. Tokens are counted in ns of its rate.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     rate: RateConfig,
-    /// Its depth, in ns of its rate.
+    /// The depth of the bucket, in ns of its rate.
     buffer: i64,
     tokens: i64,
 }
@@ -145,7 +145,7 @@ impl Bucket {
         Bucket { rate: RateConfig::new(rate, params.overhead, params.mpu, params.linklayer), buffer, tokens: buffer }
     }
 
-    /// Adds tokens of `came` ns and subtracts those of a packet.
+    /// Adds the tokens of `came` ns, and subtracts the tokens of a packet of `bytes` bytes.
     fn charge(&mut self, came: i64, bytes: u32) {
         let tokens = (came + self.tokens).min(self.buffer) - self.rate.l2t_ns(bytes);
         self.tokens = if tokens <= -MBUFFER { 1 - MBUFFER } else { tokens };
@@ -157,9 +157,9 @@ impl Bucket {
 pub struct Htb<Q> {
     rate: Bucket,
     ceil: Bucket,
-    /// When tokens were counted.
+    /// The time at which the tokens were last updated.
     t_c: Time,
-    /// The time until which it may not send; its state is checked again then.
+    /// The time until which the class may not send; `None` if it may send now. Its state is checked again at that time.
     pq_key: Option<Time>,
     next: Time,
     child: Box<Q>,
@@ -180,7 +180,7 @@ impl<Q> Htb<Q> {
         }
     }
 
-    /// Nanoseconds since tokens were counted, so far as they matter.
+    /// Returns the nanoseconds since the tokens were last updated, at most `MBUFFER`.
     fn came(&self, now: Time) -> i64 {
         i64::try_from(now.since(self.t_c).0).map_or(MBUFFER, |since| since.min(MBUFFER))
     }
@@ -199,7 +199,7 @@ impl<Q> Htb<Q> {
 impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Htb<Q> {
     type Params = Params<Q::Params>;
 
-    // Not inlined: the child's own code is in here.
+    // Not inlined, because the child's code is inlined here.
     #[inline(never)]
     fn enqueue(&mut self, now: Time, packet: P, drops: &mut impl Drops<P>) {
         self.child.enqueue(now, packet, drops);
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn it_sends_into_debt_and_waits_until_that_is_paid() {
-        // 1 byte a microsecond. Full, it sends 2000 of 1600 bytes: 400 µs of debt.
+        // The rate is 1 byte per µs. A full bucket of 1600 bytes sends 2000 bytes at once, a debt of 400 µs.
         assert_eq!(departures("htb rate 8mbit", 5), [0, 0, 400, 1400, 2400]);
     }
 
@@ -288,7 +288,7 @@ mod tests {
     fn the_lower_of_rate_and_ceil_counts_without_a_parent_to_borrow_from() {
         assert_eq!(departures("htb rate 8mbit ceil 16mbit burst 1600 cburst 1600", 4), [0, 0, 400, 1400]);
         assert_eq!(departures("htb rate 16mbit ceil 8mbit burst 1600 cburst 1600", 4), [0, 0, 400, 1400]);
-        // A ceil of small bursts (of one byte tc makes none) spaces what the rate's bucket would let go at once.
+        // A small `cburst` spaces packets that the `rate` bucket would send at once. (tc turns one byte into 0.)
         assert_eq!(departures("htb rate 8mbit ceil 16mbit burst 4000 cburst 1", 6), [0, 500, 1000, 1500, 2000, 2500]);
     }
 

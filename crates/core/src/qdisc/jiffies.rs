@@ -11,7 +11,7 @@ pub(super) const JIFFY: Span = Span::from_millis(4);
 /// Jiffies in a second.
 pub(super) const HZ: u64 = 1_000_000_000 / JIFFY.0;
 
-/// The jiffies that a span takes up, begun ones included (`usecs_to_jiffies`).
+/// Converts a span to jiffies, rounded up (`usecs_to_jiffies`).
 pub(super) fn jiffies(span: Span) -> u64 {
     span.0.div_ceil(JIFFY.0)
 }
@@ -21,11 +21,11 @@ pub(super) fn jiffies(span: Span) -> u64 {
 pub(super) struct Timer {
     /// The time of its next expiry.
     next: Time,
-    /// That jiffy.
+    /// The jiffy of its next expiry.
     due: u64,
     /// The jiffy of its last expiry.
     last: u64,
-    /// Jiffies ahead for which it is set again; never if none.
+    /// At an expiry, the timer is set again for this number of jiffies later. `None` means not again.
     every: Option<u64>,
     /// Jiffies that the work of one expiry takes.
     work: u64,
@@ -59,18 +59,18 @@ impl Timer {
         Timer { next: tick(due), due, last: jiffy, ..timer }
     }
 
-    /// From its next expiry on, it is set `every` jiffies ahead; never if that is none.
+    /// Sets the interval, in jiffies, for which the timer is set again from its next expiry on. `None` means not again.
     pub fn repeat(&mut self, every: Option<u64>) {
         self.every = every;
     }
 
-    /// Number of expiries before `now` and since the last call.
+    /// Returns the number of expiries before `now` since the last call.
     #[inline]
     pub fn passed(&mut self, now: Time) -> u64 {
         if now <= self.next { 0 } else { self.advance(now) }
     }
 
-    /// When it goes off next.
+    /// The time of its next expiry.
     #[inline]
     pub fn next(&self) -> Time {
         self.next
@@ -92,7 +92,7 @@ impl Timer {
         let mut times = 1;
         (self.last, self.due) = (self.due, self.after(self.due));
         if self.due <= present {
-            // From its second time on a timer that is set anew at once goes off in equal steps.
+            // From the second expiry on, the steps of a timer that is set again at once are equal.
             let step = self.after(self.due) - self.due;
             let more = (present - self.due) / step + 1;
             self.due += more * step;
@@ -103,10 +103,10 @@ impl Timer {
         times
     }
 
-    /// The jiffy of the time after that in the jiffy `due`.
+    /// The jiffy of the expiry that follows the one in jiffy `due`.
     fn after(&self, due: u64) -> u64 {
         let end = due + self.work;
-        // While a jiffy's timers go off the wheel is at the next one.
+        // While the timers of a jiffy expire, the wheel is already at the next jiffy.
         self.every.map_or(u64::MAX, |every| slot(end + 1, end + every))
     }
 }

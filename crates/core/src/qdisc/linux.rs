@@ -1,4 +1,5 @@
-//! Which Linux has which discipline and which variant of it, and what `tc` needs for it: one table, [`IN_LINUX`].
+//! One table, [`IN_LINUX`], of all disciplines that are in Linux: the versions and modules of the kernel that have
+//! them, the versions of `tc` that know them, and the variants that follow Linux.
 
 use alloc::format;
 use alloc::string::String;
@@ -6,7 +7,7 @@ use alloc::string::String;
 /// Major and minor version: 6.12 is (6, 12).
 pub type Version = (u32, u32);
 
-/// Before every version that is supported here.
+/// A version before all that are supported here.
 const ALWAYS: Version = (0, 0);
 
 /// A discipline in Linux: its versions, variants and modules.
@@ -28,18 +29,18 @@ pub struct InLinux {
 pub enum Kernel {
     /// All from this version on.
     Since(Version),
-    /// One with this module of ours.
+    /// A kernel with this module of ours.
     Module(&'static str),
 }
 
 /// Which `tc` knows a discipline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tc {
-    /// Every one.
+    /// Every `tc`.
     Always,
-    /// iproute2 from this version on, and an older one with a plugin of ours.
+    /// iproute2 from this version on; an older one needs a plugin of ours.
     Since(Version),
-    /// One with a plugin of ours.
+    /// Only a `tc` with a plugin of ours.
     Plugin,
 }
 
@@ -52,18 +53,18 @@ impl InLinux {
         InLinux { variants, ..self }
     }
 
-    /// The module of ours that a kernel needs for it.
+    /// Returns the module of ours that a kernel needs for this discipline, if any.
     pub fn module(&self) -> Option<&'static str> {
         if let Kernel::Module(name) = self.kernel { Some(name) } else { None }
     }
 
-    /// The variant of this Linux version, and whether it differs from the oldest.
+    /// Returns the variant that behaves like this Linux version, and whether it differs from the oldest variant.
     pub fn variant(&self, linux: Version) -> Option<(&'static str, bool)> {
         let place = self.variants.iter().rposition(|(_, since)| *since <= linux)?;
         Some((self.variants[place].0, place > 0))
     }
 
-    /// The first Linux version that behaves like this variant; `None` if none does.
+    /// Returns the first Linux version that behaves like this variant; `None` if no version does.
     pub fn since(&self, variant: &str) -> Option<Version> {
         self.variants.iter().find(|(word, _)| *word == variant).map(|(_, since)| *since)
     }
@@ -116,8 +117,8 @@ pub fn in_linux(kind: &str) -> Option<&'static InLinux> {
     IN_LINUX.iter().find(|entry| entry.kind == kind)
 }
 
-/// The parts of ours that a line for `tc` needs in Linux: the discipline's module, and whether `tc` needs a plugin. The
-/// child of a shaper is included.
+/// Returns the parts of ours that a `tc` line needs in Linux: the kernel module of its discipline, if any, and whether
+/// `tc` needs a plugin. A shaper's child counts too.
 pub fn needs(line: &str) -> (Option<&'static str>, bool) {
     let entries = || line.split_ascii_whitespace().filter_map(in_linux);
     (entries().find_map(InLinux::module), entries().any(|entry| matches!(entry.tc, Tc::Since(_) | Tc::Plugin)))

@@ -1,13 +1,14 @@
 //! The list of all disciplines, from which [`Spec`](super::tc::Spec) and [`AnyQdisc`](super::AnyQdisc) are made.
 
-/// Hands the list to the macro `$with`. An entry is
+/// Passes the list to the macro `$with`. The form of an entry is
 ///
 /// ```text
 /// /// One line of documentation.
 /// Name(its parameters) by a function that builds it => Variant(its type);
 /// ```
 ///
-/// A discipline with variants has a type for each. `[Variant]` names the variant of another entry that has its type.
+/// A discipline with variants has a type for each variant. `[Variant]` means that the discipline has the type of that
+/// variant of `AnyQdisc`, which another entry defines.
 macro_rules! list {
     ($with:ident) => {
         $with! {

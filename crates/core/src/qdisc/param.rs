@@ -1,4 +1,5 @@
-//! A parameter, defined once: name, unit, default, check, doc. Reading, printing, help and reference come from it.
+//! Defines each parameter of a discipline once: name, unit, default, check and documentation. Reading, printing, help
+//! and the reference pages are derived from this definition.
 
 mod error;
 pub(crate) mod line;
@@ -33,7 +34,7 @@ pub trait Parameters: Clone + PartialEq + Default + 'static {
     const REPLACED: bool = false;
     /// An example line for the error about a missing required parameter; empty if the message is enough.
     const HINT: &'static str = "";
-    /// Those that no change may name.
+    /// The names of the parameters that a change may not contain.
     const FIXED: &'static [&'static str] = &[];
 
     /// The parameters from which a change of an existing discipline starts: the present ones, except those that `tc`
@@ -47,10 +48,11 @@ pub trait Parameters: Clone + PartialEq + Default + 'static {
         Self::default()
     }
 
-    /// Fills in, once a line is read, the parameters that `tc` derives from others.
+    /// Sets the parameters that `tc` derives from others. Called after a line is read.
     fn complete(&mut self) {}
 
-    /// Whether these are a line for `tc` and a stock kernel: the discipline may be, and a variant of it not.
+    /// Whether `tc` and a stock kernel have the discipline with these parameters. They may have the discipline but not
+    /// one of its variants.
     fn for_tc(&self) -> bool {
         Self::TC
     }
@@ -70,7 +72,8 @@ pub enum Unit {
     Bytes,
     /// Bytes, with `tc`'s size units: `32Mb`.
     Size,
-    /// As `Size`; a cell's bytes may follow, a power of two that the kernel has not used since Linux 3.8: `10kb/8`.
+    /// As `Size`, optionally with the bytes of a cell: `10kb/8`. The cell is a power of two, and the kernel has not
+    /// used it since Linux 3.8.
     SizeAndCell,
     /// Packets that `tc` reads as a size: `1k` is 1024. `tc` prints `1000p` and accepts `1000`.
     PacketsAsSize,
@@ -78,7 +81,7 @@ pub enum Unit {
     Masked,
     /// Bytes, as a number without a unit; `tc` prints `20000000B` and accepts `20000000`.
     Octets,
-    /// Bytes or packets, by the variant; written as a bare number.
+    /// Bytes or packets, depending on the variant; written as a bare number.
     Amount,
     /// Time in whole microseconds, as `tc` hands it to the kernel.
     Time,
@@ -96,30 +99,31 @@ pub enum Unit {
     Percent,
     /// A real number.
     Real,
-    /// Sixteen numbers from 0 to 15, packed into one from the lowest bits up; fewer leave the rest as they were.
+    /// Sixteen numbers from 0 to 15, packed into one number from the lowest bits up. If a line gives fewer, the others
+    /// keep their values.
     Nibbles,
-    /// A discipline: the rest of the line.
+    /// A child discipline: all remaining words of the line belong to it.
     Child,
-    /// A word of its own; the second word switches it off.
+    /// A flag, written as a single word. The string is the word that switches it off.
     Flag(&'static str),
-    /// One word of a list: those built, and those that are only planned.
+    /// One word of a list. The first list holds the words that are implemented, the second those that are planned.
     Choice(&'static [&'static str], &'static [&'static str]),
-    /// One word of a list, without a name before it.
+    /// One word of a list, written without the parameter's name.
     Word(&'static [&'static str]),
-    /// Words that set other parameters; they count in the order in which they stand, and may stand repeatedly.
+    /// Words that set other parameters. They apply in the order of the line, and may occur more than once.
     Preset(&'static [&'static str]),
     /// Bits per second, or the word `unlimited`.
     Bandwidth,
     /// A whole number that may be negative.
     Signed,
-    /// A word that `tc` knows and that has no meaning here; the doc says why.
+    /// A word that `tc` knows and that is refused here; the doc gives the reason.
     Impossible,
-    /// This number of words that `tc` prints, ignored because they do not apply here.
+    /// A parameter of `tc` that is ignored here, with this number of words after its name.
     Ignored(usize),
 }
 
 impl Unit {
-    /// A description of a value, for messages and reference pages.
+    /// Describes the values of this unit, for messages and reference pages.
     pub fn expects(self) -> String {
         match self {
             Unit::Packets => "a number of packets, such as 1000".into(),
@@ -150,22 +154,22 @@ impl Unit {
         }
     }
 
-    /// The words that stand for themselves.
+    /// The words that are written without a parameter's name.
     pub(super) fn words(self) -> &'static [&'static str] {
         if let Unit::Word(words) | Unit::Preset(words) = self { words } else { &[] }
     }
 }
 
-/// A value on its way between a line and a field.
+/// The value of a parameter, between the words of a line and the field of a struct.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Value {
-    /// Not given, and derived from the link or switched off.
+    /// No value: it is derived from the link, or the feature is off.
     Unset,
     /// A flag.
     Flag(bool),
-    /// Packets, bytes, nanoseconds, bits per second, or the place in a list.
+    /// Packets, bytes, nanoseconds, bits per second, or the index of a word in its list.
     Int(u64),
-    /// Packets, where time is the rule.
+    /// Packets, for a parameter that is usually a time ([`Unit::TimeOrPackets`]).
     Packets(u64),
     /// A real number.
     Real(f64),
@@ -175,9 +179,9 @@ pub enum Value {
 
 /// The type of a parameter's field.
 pub trait Field: Sized {
-    /// Out of the field.
+    /// Returns the field's value.
     fn value(&self) -> Value;
-    /// Into the field; `None` if it does not fit.
+    /// Converts a value to the field's type; `None` if it does not fit.
     fn from_value(value: Value) -> Option<Self>;
 }
 
@@ -252,7 +256,7 @@ pub enum Presence {
 
 /// One parameter of a discipline whose parameters are `T`.
 pub struct Param<T: 'static> {
-    /// The word, letter for letter as in `tc`.
+    /// The parameter's name, spelled as in `tc`.
     pub name: &'static str,
     /// The unit of the value.
     pub unit: Unit,
@@ -260,25 +264,25 @@ pub struct Param<T: 'static> {
     pub get: fn(&T) -> Value,
     /// Writes the field. Returns whether the value fits.
     pub set: fn(&mut T, Value) -> bool,
-    /// One line.
+    /// A description of one line.
     pub doc: &'static str,
-    /// Least and greatest value.
+    /// The least and the greatest value.
     pub range: Option<(Value, Value)>,
-    /// Not one of `tc`'s words: never printed for it.
+    /// Whether `tc` lacks this parameter; it is then never printed for `tc`.
     pub ours: bool,
-    /// Whether it may be left out.
+    /// Whether the parameter may be left out of a line.
     pub presence: Presence,
-    /// Other words for it, which `tc` accepts or prints too.
+    /// Other names of the parameter, which `tc` accepts or prints.
     pub aliases: &'static [&'static str],
-    /// Accepts any prefix of the word, as `tc` does with `matches()`.
+    /// Whether any prefix of the name is accepted, as by `tc`'s `matches()`.
     pub abbreviated: bool,
-    /// `tc` does not send a zero, so the default or the present value stays.
+    /// Whether `tc` does not send a zero, so that the default or the present value remains.
     pub zero_unsent: bool,
-    /// The kernel raises values below the minimum to it.
+    /// Whether the kernel raises values below the minimum to the minimum.
     pub raised: bool,
-    /// The kernel lowers values above the maximum to it.
+    /// Whether the kernel lowers values above the maximum to the maximum.
     pub lowered: bool,
-    /// For [`Unit::Child`].
+    /// How to read and print the child, if the unit is [`Unit::Child`].
     pub child: Option<Child<T>>,
 }
 
@@ -288,7 +292,7 @@ pub struct Child<T> {
     pub(crate) read: fn(&mut T, &str, &mut Words, &mut Vec<String>) -> Result<(), Error>,
     /// Prints the child, if there is one.
     pub(crate) print: fn(&T, Form) -> Option<String>,
-    /// Sets any child, with parameters at the corners of their ranges.
+    /// Sets a random child, with parameters at or near the ends of their ranges.
     pub(crate) corner: fn(&mut T, &mut Rng),
 }
 
@@ -299,9 +303,9 @@ pub trait Nested: Clone + PartialEq + Debug + Sized + 'static {
     /// # Errors
     /// An unknown name, or a word that is not one of its parameters.
     fn read(name: &str, words: &mut Words, warnings: &mut Vec<String>) -> Result<Self, Error>;
-    /// Its line.
+    /// Prints its line.
     fn print(&self, form: Form) -> String;
-    /// Any discipline, with parameters at the corners of their ranges.
+    /// Returns a random discipline, with parameters at or near the ends of their ranges.
     fn corner(rng: &mut Rng) -> Self;
     /// Returns false for `noqueue`, in which no packet can wait.
     fn can_wait(&self) -> bool;
@@ -320,13 +324,13 @@ pub trait Shaper: Parameters {
 /// Which words of a line to print.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// Ours and `tc`'s; defaults left out.
+    /// Our words and those of `tc`, without those that have their defaults.
     Compact,
-    /// Ours and `tc`'s; everything that is set.
+    /// Our words and those of `tc`, with everything that is set.
     Full,
-    /// Only what `tc` accepts; defaults left out.
+    /// Only words that `tc` accepts, without those that have their defaults.
     Tc,
-    /// Only what `tc` accepts; everything that is set.
+    /// Only words that `tc` accepts, with everything that is set.
     TcFull,
 }
 
@@ -349,7 +353,7 @@ impl<'a> Iterator for Words<'a> {
 }
 
 impl<T> Param<T> {
-    /// A parameter of `tc`'s that may be left out; see the macro `param!`.
+    /// Defines a parameter of `tc` that may be left out. The macro `param!` is a shorter form.
     pub const fn new(
         name: &'static str,
         unit: Unit,
@@ -376,7 +380,7 @@ impl<T> Param<T> {
         }
     }
 
-    /// The discipline that the rest of the line is.
+    /// Defines the parameter `child`: the remaining words of the line are another discipline.
     pub const fn child() -> Self
     where
         T: Shaper,
@@ -393,37 +397,37 @@ impl<T> Param<T> {
         Param { child: Some(child), ..param }
     }
 
-    /// With other words for it.
+    /// Adds other names of the parameter.
     pub const fn aliases(mut self, words: &'static [&'static str]) -> Self {
         self.aliases = words;
         self
     }
 
-    /// Any beginning of the word is it; of several such parameters the first in the table.
+    /// Accepts any prefix of the name. If several parameters match, the first in the table is meant.
     pub const fn abbreviated(mut self) -> Self {
         self.abbreviated = true;
         self
     }
 
-    /// `tc` does not send a zero.
+    /// States that `tc` does not send a zero.
     pub const fn zero_unsent(mut self) -> Self {
         self.zero_unsent = true;
         self
     }
 
-    /// The kernel raises what lies below the least value.
+    /// States that the kernel raises smaller values to the least one.
     pub const fn raised(mut self) -> Self {
         self.raised = true;
         self
     }
 
-    /// The kernel lowers what lies above the greatest value.
+    /// States that the kernel lowers larger values to the greatest one.
     pub const fn lowered(mut self) -> Self {
         self.lowered = true;
         self
     }
 
-    /// Whether this word names it.
+    /// Whether this word of a line names the parameter.
     pub(super) fn is_called(&self, word: &str) -> bool {
         self.name == word
             || self.aliases.contains(&word)
@@ -431,58 +435,58 @@ impl<T> Param<T> {
             || self.unit.words().contains(&word)
     }
 
-    /// `name` and the `words` words behind it, which do not apply here.
+    /// Defines a parameter of `tc` that is ignored here: `name` and the `words` words after it.
     pub const fn ignored(name: &'static str, words: usize, doc: &'static str) -> Self {
         Param::new(name, Unit::Ignored(words), |_| Value::Unset, |_, _| true, doc)
     }
 
-    /// A word that `tc` knows, and why it has no meaning here.
+    /// Defines a word that `tc` knows and that is refused here for the reason `why`.
     pub const fn impossible(name: &'static str, why: &'static str) -> Self {
         Param::new(name, Unit::Impossible, |_| Value::Unset, |_, _| false, why)
     }
 
-    /// Words that set other parameters.
+    /// Defines words that set other parameters.
     pub const fn preset(words: &'static [&'static str], set: fn(&mut T, Value) -> bool, doc: &'static str) -> Self {
         Param::new(words[0], Unit::Preset(words), |_| Value::Unset, set, doc)
     }
 
-    /// With a least and a greatest value that may be negative.
+    /// Sets the least and the greatest value, which may be negative.
     pub const fn signed_range(mut self, low: i64, high: i64) -> Self {
         self.range = Some((Value::Signed(low), Value::Signed(high)));
         self
     }
 
-    /// With a least and a greatest value, in the unit's base (packets, bytes, nanoseconds, bits per second).
+    /// Sets the least and the greatest value, in base units (packets, bytes, nanoseconds, bits per second).
     pub const fn range(mut self, low: u64, high: u64) -> Self {
         self.range = Some((Value::Int(low), Value::Int(high)));
         self
     }
 
-    /// With a least and a greatest real value.
+    /// Sets the least and the greatest real value.
     pub const fn real_range(mut self, low: f64, high: f64) -> Self {
         self.range = Some((Value::Real(low), Value::Real(high)));
         self
     }
 
-    /// Not one of `tc`'s words.
+    /// States that `tc` does not have this parameter.
     pub const fn ours(mut self) -> Self {
         self.ours = true;
         self
     }
 
-    /// Always printed, also if it has its default.
+    /// Prints the parameter even if it has its default.
     pub const fn printed(mut self) -> Self {
         self.presence = Presence::Printed;
         self
     }
 
-    /// Must be given.
+    /// Requires the parameter in every line.
     pub const fn required(mut self) -> Self {
         self.presence = Presence::Required;
         self
     }
 
-    /// Reads a value; the message says what was expected.
+    /// Reads a value. The error is a message that describes what was expected.
     pub(super) fn read(&self, text: &str) -> Result<Value, String> {
         let value = match self.unit {
             Unit::Packets => Value::Int(number::whole(text, "p").map_err(|f| self.fault(f))?),
@@ -538,7 +542,7 @@ impl<T> Param<T> {
         allowed.then_some(value).ok_or_else(|| format!("{} must be {}", self.name, self.range_text()))
     }
 
-    /// A number with a unit, as `tc` reads it; an unknown unit gets a suggestion.
+    /// Reads a number with a unit as `tc` does. The error for an unknown unit suggests another one.
     fn scaled(&self, text: &str, units: &[number::Unit], step: u64) -> Result<Value, String> {
         number::truncated(text, units, step).map(Value::Int).map_err(|fault| {
             let meant = number::suggestion(text, units).map(|meant| format!("; did you mean {meant:?}?"));
@@ -547,7 +551,7 @@ impl<T> Param<T> {
         })
     }
 
-    /// A value within the bounds that the kernel enforces without a word.
+    /// Applies the bounds to which the kernel silently raises or lowers a value.
     fn as_the_kernel_bounds(&self, value: Value) -> Value {
         match (value, self.range) {
             (Value::Int(0), _) if self.zero_unsent => value,
@@ -559,7 +563,7 @@ impl<T> Param<T> {
         }
     }
 
-    /// The units of its numbers, if they have some.
+    /// Returns the units that its numbers may have, if any.
     pub(super) fn units(&self) -> Option<&'static [number::Unit]> {
         match self.unit {
             Unit::Rate | Unit::Bandwidth => Some(number::RATE),
@@ -591,13 +595,14 @@ impl<T> Param<T> {
         }
     }
 
-    /// The least value that a line can set (a zero that `tc` does not send is none), and the least step.
+    /// Returns the least value that a line can set, and the step between values. A zero that `tc` does not send is not
+    /// such a value.
     fn least(&self, low: u64) -> (u64, u64) {
         let step = if matches!(self.unit, Unit::Time | Unit::TimeOrPackets) { 1_000 } else { 1 };
         (if self.zero_unsent { low.max(step) } else { low }, step)
     }
 
-    /// An allowed value, small ones as likely as large ones.
+    /// Draws an allowed value. All orders of magnitude are about equally likely.
     pub(super) fn random(&self, rng: &mut Rng) -> Value {
         match (self.unit, self.range) {
             (Unit::Flag(_), _) => Value::Flag(rng.below(2) == 1),
@@ -620,7 +625,8 @@ impl<T> Param<T> {
         }
     }
 
-    /// The least or greatest allowed value, one near them, or a small one that is allowed; now and then any.
+    /// Draws an allowed value for tests: usually the least, the greatest, one next to them, or a common small number;
+    /// sometimes any allowed value.
     pub(super) fn corner(&self, rng: &mut Rng) -> Value {
         let Some((Value::Int(low), Value::Int(high))) = self.range else { return self.random(rng) };
         let (low, step) = self.least(low);
@@ -635,12 +641,12 @@ impl<T> Param<T> {
         }
     }
 
-    /// `1 to 65536`; empty without a range.
+    /// Prints the range, such as `1 to 65536`; empty without a range.
     pub fn range_text(&self) -> String {
         self.range.map_or(String::new(), |(low, high)| format!("{} to {}", self.print(low), self.print(high)))
     }
 
-    /// The value as `tc` accepts it; empty if it is unset.
+    /// Prints a value as `tc` accepts it; empty if it is unset.
     pub fn print(&self, value: Value) -> String {
         match (value, self.unit) {
             (Value::Unset, _) => String::new(),
@@ -670,7 +676,7 @@ impl<T> Param<T> {
 const PERCENT: &str =
     "a percentage is one of the device's own speed, which a line does not know: write the rate itself";
 
-/// A size without the cell size after the slash. One that is not a power of two is kept, for the error message.
+/// Removes the cell size after the slash. A cell size that is not a power of two stays, so that reading the text fails.
 fn without_cell(text: &str) -> &str {
     match text.split_once('/') {
         Some((size, cell)) if cell.parse::<u32>().is_ok_and(u32::is_power_of_two) => size,
@@ -678,7 +684,7 @@ fn without_cell(text: &str) -> &str {
     }
 }
 
-/// A value and a mask in one number: the value above the mask's eight bits.
+/// Reads a value and a mask into one number: the mask in the lowest eight bits, the value above them.
 fn masked(text: &str) -> Option<u64> {
     let (value, mask) = text.split_once('/')?;
     let byte = |text| number::whole(text, "").ok().filter(|n| *n <= 0xff);
@@ -686,7 +692,8 @@ fn masked(text: &str) -> Option<u64> {
     Some(byte(value).filter(|n| *n < 0xff)? << 8 | byte(mask)?)
 }
 
-/// `param!(Params.limit, Unit::Packets, "doc")`: the parameter of that name, kept in that field.
+/// `param!(Params.limit, Unit::Packets, "doc")` defines the parameter `limit`, whose value is in the field `limit`.
+/// With `as`, its name differs from the field's.
 macro_rules! param {
     ($params:ident.$field:ident, $unit:expr, $doc:literal) => {
         $crate::qdisc::param::param!($params.$field as stringify!($field), $unit, $doc)
@@ -708,7 +715,7 @@ macro_rules! param {
     };
 }
 
-/// A parameter that is one word of a list: the enum, its words, and how it travels.
+/// Defines an enum for a parameter that is one word of a list: its words, and the conversion to and from [`Value`].
 macro_rules! choice {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$meta])*

@@ -60,7 +60,7 @@ pub struct Params {
     pub limit: u32,
     /// The delay that the controller aims at (`QDELAY_REF`).
     pub target: Span,
-    /// Time between two updates of the probability (`T_UPDATE`); with 0, Linux updates once.
+    /// Time between two updates of the probability (`T_UPDATE`). With 0, Linux updates it only once.
     pub tupdate: Span,
     /// Weight of the delay's distance from the target, in sixteenths of 1/s.
     pub alpha: u32,
@@ -70,7 +70,7 @@ pub struct Params {
     pub ecn: bool,
     /// Scale the drop probability with the packet's size.
     pub bytemode: bool,
-    /// Take the delay from the rate of departures (Little's law) and not from the packets' time in the queue.
+    /// Compute the delay from the departure rate (Little's law) and not from the packets' time in the queue.
     pub dq_rate_estimator: bool,
     /// Which implementation to follow.
     pub variant: Variant,
@@ -134,17 +134,18 @@ impl Parameters for Params {
     }
 }
 
-/// The parameters as Linux keeps them, for [`Vars`]; fq_pie has them too.
+/// Converts the parameters to Linux's units, for [`Vars`]. fq_pie uses it too.
 pub(super) fn control(params: &Params, mtu: u32) -> linux::Control {
     linux::Control::new(params, mtu)
 }
 
-/// Linux's timer: first after half a second, then every `tupdate`, each time's work taking further `work` jiffies.
+/// Creates Linux's timer of the updates. It expires half a second after the start and then every `tupdate`. The work of
+/// an expiry takes `work` jiffies more.
 pub(super) fn timer(tupdate: Span, work: u64) -> Timer {
     Timer::new(HZ / 2, update_jiffies(tupdate), work)
 }
 
-/// The jiffies between two updates; none for 0.
+/// Returns the jiffies between two updates; `None` if `tupdate` is 0.
 pub(super) fn update_jiffies(tupdate: Span) -> Option<u64> {
     Some(jiffies::jiffies(tupdate)).filter(|every| *every > 0)
 }
@@ -158,7 +159,7 @@ pub(super) struct Stats {
     pub overlimit: u64,
     /// All packets dropped.
     pub dropped: u64,
-    /// The most packets that an arrival met in the queue.
+    /// The largest number of packets that an arrival found in the queue.
     pub maxq: u64,
     /// Packets marked in place of a drop.
     pub ecn_mark: u64,
@@ -211,7 +212,7 @@ impl<P: Packet + Copy + Default> Pie<P> {
         }
     }
 
-    /// The updates that were due before `now`.
+    /// Computes the updates of the probability that were due before `now`.
     #[inline]
     fn update(&mut self, now: Time) {
         match &mut self.controller {
@@ -224,7 +225,7 @@ impl<P: Packet + Copy + Default> Pie<P> {
         }
     }
 
-    /// Whether PIE wants an arrival of `bytes` dropped, and whether a mark would do.
+    /// Decides about an arrival of `bytes`: whether to drop it, and whether a mark may replace the drop.
     #[inline]
     fn drop_early(&mut self, bytes: u32) -> (bool, bool) {
         match &mut self.controller {
@@ -237,7 +238,7 @@ impl<P: Packet + Copy + Default> Pie<P> {
         }
     }
 
-    /// A packet was dropped: the next drop is far again.
+    /// Resets the spacing of drops after a drop.
     fn forget_accu_prob(&mut self) {
         match &mut self.controller {
             Controller::Linux { vars, .. } => vars.accu_prob = 0,
@@ -256,7 +257,7 @@ impl<P: Packet + Copy + Default> Pie<P> {
         }
     }
 
-    /// An arrival that will not be queued.
+    /// Drops an arriving packet and counts the drop.
     fn refuse(&mut self, packet: P, reason: DropReason, drops: &mut impl Drops<P>) {
         self.stats.dropped += 1;
         self.stats.overlimit += u64::from(reason == DropReason::Overlimit);

@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 pub struct Params {
     /// Number of bands.
     pub bands: u32,
-    /// The band of each of the sixteen priorities, four bits each, the first in the lowest.
+    /// The band of each of the sixteen priorities, in four bits each. The band of priority 0 is in the lowest bits.
     pub priomap: u64,
 }
 
@@ -51,10 +51,10 @@ impl Parameters for Params {
     }
 }
 
-/// The bands of the sixteen priorities by default, also fq's: 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1.
+/// The default bands of the sixteen priorities, in fq too: 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1.
 pub(super) const PRIOMAP: u64 = 0x1111_1111_0021_2221;
-/// The priority that Linux derives from the lower four bits of the DSCP, for each pair of values (`ip_tos2prio`): best
-/// effort, bulk, interactive, interactive bulk.
+/// The priorities of best effort, bulk, interactive and interactive bulk (`ip_tos2prio`). Bits 1 and 2 of the DSCP
+/// select one of them.
 const PRIORITIES: [u8; 4] = [0, 2, 6, 4];
 
 /// The priority that a Linux router gives to a packet with this DSCP (`rt_tos2priority`).
@@ -68,7 +68,7 @@ pub(super) fn priority(dscp: u8) -> u8 {
 pub struct Prio<P> {
     priomap: u64,
     bands: Vec<Fifo<P>>,
-    /// The pattern of a new band.
+    /// An empty band, which is cloned for each new one.
     band: Fifo<P>,
 }
 

@@ -28,7 +28,7 @@ impl LinkLayer {
     }
 }
 
-/// A rate, with the reciprocal by which Linux multiplies.
+/// A rate and a framing. The rate is stored as Linux's multiplier: a byte takes `mult` / 2^`shift` ns.
 #[derive(Clone, Copy, Debug)]
 pub struct RateConfig {
     mult: u64,
@@ -39,12 +39,12 @@ pub struct RateConfig {
 }
 
 impl RateConfig {
-    /// The conversion for packets that take `overhead` more bytes on the link than their length, and at least `mpu`
-    /// bytes. A rate below one byte per second gives zero times, as in Linux.
+    /// Prepares the conversion from bytes to time. On the link, a packet takes `overhead` bytes in addition to its
+    /// length, and at least `mpu` bytes. At a rate below one byte per second, a byte takes one ns, as in Linux.
     pub fn new(rate: Rate, overhead: u32, mpu: u32, linklayer: LinkLayer) -> RateConfig {
         let (mut mult, mut shift, mut factor) = (1, 0, 1_000_000_000u64);
         if rate.0 >= 8 {
-            // As large a multiplier as 32 bits hold, unless the dividend is at its end first.
+            // Find the largest multiplier of 32 bits. Stop earlier if the dividend cannot grow any more.
             loop {
                 mult = u64::from((factor / bytes_per_second(rate)) as u32);
                 if mult & 1 << 31 != 0 || factor & 1 << 63 != 0 {
@@ -69,7 +69,7 @@ impl RateConfig {
 /// The greatest rate, in bit/s: 10 Gbit/s.
 pub const MAX_RATE: u64 = 10_000_000_000;
 
-/// The error of a child in which packets cannot wait.
+/// Refuses a child in which packets cannot wait (noqueue).
 pub fn check_child(child: Option<&impl Nested>) -> Result<(), (&'static str, &'static str)> {
     match child {
         Some(child) if !child.can_wait() => Err(("child", "noqueue can't wait")),
@@ -77,8 +77,9 @@ pub fn check_child(child: Option<&impl Nested>) -> Result<(), (&'static str, &'s
     }
 }
 
-/// The counters of a discipline below a shaper. The shaper kept `kept_from` packets from it, and holds back one packet
-/// of `held` bytes that it has taken from it.
+/// Returns the counters of a discipline below a shaper. `kept_from` is the number of packets that the shaper dropped
+/// before they reached the child. `held` is the size in bytes of a packet that the shaper has taken from the child and
+/// not yet sent, if there is one.
 pub fn counted<P: Packet>(child: &impl Qdisc<P>, kept_from: u64, held: Option<u32>) -> Child {
     let (packets, bytes) = (child.packets() as u64, child.backlog());
     Child {
@@ -91,7 +92,7 @@ pub fn counted<P: Packet>(child: &impl Qdisc<P>, kept_from: u64, held: Option<u3
     }
 }
 
-/// `tc` hands rates over in whole bytes a second.
+/// Converts a rate to whole bytes per second, as `tc` sends it to the kernel.
 pub fn bytes_per_second(rate: Rate) -> u64 {
     rate.0 / 8
 }

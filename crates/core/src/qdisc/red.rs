@@ -56,7 +56,7 @@ choice! {
 /// Parameters of RED. Linux's count in bytes, ns-2's in packets.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Params {
-    /// Bytes queued; ns2: packets.
+    /// The limit of the queue, in bytes; in ns-2 in packets.
     pub limit: u32,
     /// Average queue above which packets are dropped at random; by default a third of `max`, in ns-2 from the link.
     pub min: Option<u32>,
@@ -65,9 +65,10 @@ pub struct Params {
     pub max: Option<u32>,
     /// Mean packet size in bytes; by default 1000, in ns-2 500.
     pub avpkt: Option<u32>,
-    /// Packets that may come at once; the weight of the average follows. By default from `min` and `max`.
+    /// Size in packets of the bursts that RED tolerates, from which the weight of the average follows. By default it is
+    /// computed from `min` and `max`.
     pub burst: Option<u32>,
-    /// Rate of the link, for the decay of the average while it is idle; by default 10 Mbit/s.
+    /// Rate of the link, by which the average decays while the link is idle; by default 10 Mbit/s.
     pub bandwidth: Option<Rate>,
     /// Drop probability at `max`; by default 0.02, in ns-2 0.1.
     pub probability: Option<f64>,
@@ -75,7 +76,7 @@ pub struct Params {
     pub adaptive: bool,
     /// Mark ECN-capable packets instead of dropping them early.
     pub ecn: bool,
-    /// With `ecn`: above `max` drop nevertheless.
+    /// With `ecn`: drop packets above `max` instead of marking them.
     pub harddrop: bool,
     /// With `ecn`: accept packets that cannot be marked.
     pub nodrop: bool,
@@ -83,9 +84,9 @@ pub struct Params {
     pub q_weight: Option<f64>,
     /// The delay from which `min` is derived.
     pub target: Span,
-    /// Between `max` and twice `max` the probability rises to one.
+    /// Let the probability rise to one between `max` and twice `max`.
     pub gentle: bool,
-    /// Space random drops by waiting.
+    /// Space random drops: none among the first 1/p arrivals after a drop.
     pub wait: bool,
     /// Scale the drop probability with the packet's size.
     pub bytes: bool,
@@ -222,7 +223,7 @@ impl Params {
         Ok(())
     }
 
-    /// The parameters for Linux, with the values that `tc` derives.
+    /// Returns the parameters of the Linux variant, completed as `tc` does.
     fn linux(&self) -> Result<Words, (&'static str, &'static str)> {
         let max = self.max.or(self.min.map(|min| min.saturating_mul(3))).unwrap_or(self.limit / 4);
         let min = self.min.unwrap_or(max / 3);
@@ -241,7 +242,7 @@ impl Params {
         })
     }
 
-    /// ns-2's mean packet, in bytes.
+    /// ns-2's mean packet size, in bytes.
     fn mean_pktsize(&self) -> u32 {
         self.avpkt.unwrap_or(500)
     }
@@ -253,19 +254,19 @@ const ADAPT_INTERVAL: Span = Span::from_millis(500);
 const ALPHA: f64 = 0.01;
 /// Adaptation of `max_p`: factor of a step down (`beta_`).
 const BETA: f64 = 0.9;
-/// Adaptation of `max_p`: no step up from here (`top_`).
+/// Adaptation of `max_p`: from this value on there is no step up (`top_`).
 const TOP: f64 = 0.5;
 
 /// The values that ns-2 derives from the link, and the parameters that shape the drop probability.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Config {
-    /// Mean packets that the link carries in a second.
+    /// Rate of the link, in packets of the mean size per second.
     pub ptc: f64,
     /// Weight of one arrival in the average queue.
     pub q_w: f64,
-    /// Average queue in mean packets from which arrivals may be dropped.
+    /// Average queue, in packets of the mean size, from which arrivals may be dropped.
     pub min_th: f64,
-    /// Average queue in mean packets at which the probability is `max_p`.
+    /// Average queue, in packets of the mean size, at which the probability is `max_p`.
     pub max_th: f64,
     /// The probability at `max_th`: `probability`, as adapted so far.
     pub max_p: f64,
@@ -274,7 +275,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// ns-2's automatic configuration (`q_weight_` −1, `thresh_` 0, `maxthresh_` 0) of what the parameters leave open.
+    /// Configures the parameters that are not given as ns-2 does automatically (`q_weight_` −1, `thresh_` 0,
+    /// `maxthresh_` 0).
     pub fn automatic(params: &Params, rate: Rate, delay: Span) -> Config {
         let ptc = rate.0 as f64 / (8.0 * f64::from(params.mean_pktsize()));
         let rtt = (3.0 * (delay.as_secs_f64() + 1.0 / ptc)).max(0.1);
@@ -324,15 +326,15 @@ fn spread(p: f64, count: f64, wait: bool) -> f64 {
 /// The state.
 #[derive(Clone, Debug)]
 struct Vars {
-    /// The average queue in mean packets.
+    /// The average queue, in packets of the mean size.
     average: f64,
-    /// Packets arrived since the last drop, or since the average rose above `min_th`.
+    /// Packets that arrived since the last drop, or since the average rose above `min_th`.
     count: u64,
-    /// Their bytes.
+    /// The bytes of these packets.
     count_bytes: u64,
-    /// The average was above `min_th` and the queue not empty at the last arrival (ns-2: `old`).
+    /// At the last arrival, the average was above `min_th` and the queue was not empty (ns-2: `old`).
     above: bool,
-    /// Since when the queue is empty and the link idle.
+    /// The time since which the queue is empty and the link idle.
     idle_since: Option<Time>,
     /// When `max_p` was last adapted.
     lastset: Time,
@@ -401,12 +403,13 @@ impl<P: Packet + Copy + Default> Red<P> {
         &self.config
     }
 
-    /// The average queue in mean packets.
+    /// The average queue, in packets of the mean size.
     pub fn average(&self) -> f64 {
         self.vars.average
     }
 
-    /// One arrival, after as many arrivals to an empty queue as the link could have sent while it was idle.
+    /// Updates the average at an arrival. After an idle period, it first decays as if packets had arrived to an empty
+    /// queue at the rate of the link.
     fn update_average(&mut self, now: Time) {
         let q_w = self.config.q_w;
         if let Some(since) = self.vars.idle_since.take() {
@@ -423,11 +426,12 @@ impl<P: Packet + Copy + Default> Red<P> {
         }
     }
 
-    /// Floyd, Gummadi, Shenker 2001: `max_p` follows so that the average stays in the middle fifth of its range.
+    /// Floyd, Gummadi, Shenker 2001: adapts `max_p` so that the average stays in the middle fifth between the
+    /// thresholds.
     fn adapt(&mut self, now: Time) {
         let Config { ptc, min_th, max_th, max_p, .. } = self.config;
         let part = 0.4 * (max_th - min_th);
-        // At most one over the packets that a path of 100 ms holds.
+        // One over the number of packets on a path of 100 ms, at most 0.01.
         let bottom = (10.0 / ptc).min(0.01);
         if self.vars.average < min_th + part && max_p > bottom {
             self.config.max_p = max_p * BETA;
@@ -444,7 +448,7 @@ impl<P: Packet + Copy + Default> Red<P> {
         let average = self.vars.average;
         self.vars.count += 1;
         self.vars.count_bytes += u64::from(bytes);
-        // ns-2 asks for more than one in the unit in which its queue is counted.
+        // ns-2 requires more than one packet or byte in the queue, in the unit in which it counts.
         let queued = if self.params.bytes { self.backlog } else { self.queue.len() as u64 };
         let mut fate = Fate::Keep;
         if average < self.config.min_th || queued <= 1 {
@@ -468,7 +472,8 @@ impl<P: Packet + Copy + Default> Red<P> {
         fate
     }
 
-    /// The probability for a packet of `bytes` now; with `bytes`, arrivals count and weigh by their size.
+    /// Returns the drop probability of a packet of this size. With the parameter `bytes`, it is scaled with the size,
+    /// and earlier arrivals count by their bytes.
     fn chance(&self, bytes: u32) -> f64 {
         let p = self.config.probability(self.vars.average);
         if !self.params.bytes {
@@ -575,7 +580,7 @@ mod tests {
         assert_eq!((config.min_th, config.max_th), (62.5, 187.5));
         assert!(near(config.q_w, 1.0 - libm::exp(-1.0 / 25_000.0)), "{}", config.q_w);
         assert_eq!((config.max_p, config.gentle), (0.1, true));
-        // A slow link has the least thresholds, a long one a longer memory.
+        // A slow link has the smallest thresholds. On a long link the average has a longer memory.
         let slow = Config::automatic(&ns2(), Rate(1_500_000), Span::from_millis(10));
         assert_eq!((slow.ptc, slow.min_th, slow.max_th), (375.0, 5.0, 15.0));
         assert!(near(slow.q_w, 1.0 - libm::exp(-1.0 / 375.0)));
@@ -610,7 +615,7 @@ mod tests {
         assert_eq!(spread(0.1, 10.0, false), 1.0);
     }
 
-    /// A bench whose average stays where it is put, with `queued` packets of 500 bytes.
+    /// A bench whose average keeps this value, with `queued` packets of 500 bytes.
     fn frozen(params: Params, average: f64, queued: u32) -> Bench<Red<Parcel>> {
         let mut bench = red(&Params { q_weight: Some(1e-12), ..params });
         bench.fill(ms(0), 1, 500, queued);
@@ -642,7 +647,7 @@ mod tests {
     fn in_byte_mode_a_packet_three_times_the_mean_is_three_times_as_likely_to_be_dropped() {
         let drops = |bytes: u32| {
             let mut bench = frozen(Params { limit: 1 << 20, wait: false, probability: Some(1e-4), ..ns2() }, 187.0, 10);
-            // Far below one expected drop since the last, so that the size alone matters.
+            // The count is so small that only the packet's size affects the probability.
             let mut count = 0;
             for _ in 0..200_000 {
                 bench.qdisc.vars.count_bytes = 0;

@@ -6,8 +6,8 @@
 //! hash. When a packet arrives, the probability of each of its bins that holds `target` packets or more grows by
 //! `increment`, and that of each empty bin falls by `decrement`. The probability of a flow is the smallest one of its
 //! bins, so only a flow that fills bins by itself has a high probability in all of them. A flow at probability one is
-//! unresponsive: it may send `penalty_rate` packets per second. The key of the hash changes every `rehash` ms. During
-//! the last `db` ms before a change, the bins of the next key learn about unresponsive flows.
+//! unresponsive: all such flows together may send `penalty_rate` packets per second. The key of the hash changes every
+//! `rehash` ms. During the last `db` ms before a change, the bins of the next key learn about unresponsive flows.
 //!
 //! Deviations:
 //! - Jiffies last 4 ms (HZ 250, as in Debian), and the discipline is set up two jiffies before time zero.
@@ -32,21 +32,21 @@ use alloc::boxed::Box;
 pub struct Params {
     /// Milliseconds between changes of the hash key; 0: never.
     pub rehash: u32,
-    /// Milliseconds before a change in which the next bins learn.
+    /// The bins of the next key learn during this number of milliseconds before a change.
     pub db: u32,
-    /// Packets queued.
+    /// The limit of the queue, in packets.
     pub limit: u32,
-    /// Packets of one flow; by default 25, or five quarters of `target`.
+    /// The limit of one flow, in packets; by default 25, or five quarters of `target`.
     pub max: Option<u32>,
-    /// Packets of a bin from which its probability grows; by default four fifths of `max`.
+    /// The probability of a bin grows when it holds this number of packets or more; by default four fifths of `max`.
     pub target: Option<u32>,
-    /// Increase of the probability of such a bin.
+    /// The step by which the probability of such a bin grows.
     pub increment: f64,
-    /// Decrease of the probability of an empty bin.
+    /// The step by which the probability of an empty bin falls.
     pub decrement: f64,
-    /// Packets a second that a flow at probability one may send.
+    /// Packets per second that all flows at probability one may send together.
     pub penalty_rate: u32,
-    /// Packets that it may send at once.
+    /// Packets that they may send at once.
     pub penalty_burst: u32,
 }
 
@@ -98,7 +98,7 @@ impl Parameters for Params {
         Params { max: None, target: None, ..Params::default() }
     }
 
-    /// As `tc` derives one from the other.
+    /// Derives `max` and `target` from each other, as `tc` does.
     fn complete(&mut self) {
         let max = *self.max.get_or_insert(self.target.map_or(25, |target| (target.saturating_mul(5) + 1) / 4));
         self.target.get_or_insert((max.saturating_mul(4) + 3) / 5);
@@ -114,18 +114,18 @@ const MAX_PROB: u32 = 0xffff;
 #[derive(Clone, Copy, Default, Debug)]
 struct Bucket {
     qlen: u16,
-    /// In units of [`MAX_PROB`].
+    /// The drop probability, in units of 1 / [`MAX_PROB`].
     p_mark: u16,
 }
 
-/// Bins and the key by which flows get theirs.
+/// The bins, and the hash key that maps flows to bins.
 #[derive(Clone, Debug)]
 struct Bins {
     perturbation: Salt,
     buckets: [[Bucket; BUCKETS]; LEVELS],
 }
 
-/// Where a hash finds its bin of a level.
+/// Returns the index of a hash's bin in a level.
 #[inline]
 fn place(hash: u32, level: usize) -> usize {
     (hash >> (4 * level)) as usize & (BUCKETS - 1)
@@ -142,7 +142,7 @@ impl Bins {
     }
 }
 
-/// A packet with the places of its bins: by each key, 0 if it was not counted by that one.
+/// A packet with its hash by each of the two keys. A hash of 0 means that the packet is not counted in those bins.
 #[derive(Clone, Copy, Default, Debug)]
 struct Hashed<P> {
     packet: P,
@@ -159,7 +159,7 @@ struct Stats {
     marked: u64,
 }
 
-/// The state of a flow's bins.
+/// The smallest probability and the smallest number of packets of a flow's bins.
 struct Seen {
     p_min: u32,
     qlen: u32,
@@ -169,10 +169,10 @@ struct Seen {
 #[derive(Clone, Debug)]
 pub struct Sfb<P> {
     params: Params,
-    /// Steps of probability, of [`MAX_PROB`].
+    /// The steps of the probability, in units of 1 / [`MAX_PROB`].
     increment: u32,
     decrement: u32,
-    /// In jiffies since the set-up, as all times here.
+    /// The time between changes of the key. All times here are in jiffies; moments count from the set-up.
     rehash_interval: u64,
     warmup_time: u64,
     rehash_time: u64,
@@ -180,7 +180,7 @@ pub struct Sfb<P> {
     double_buffering: bool,
     bins: Box<[Bins; 2]>,
     tokens_avail: u64,
-    /// When tokens were last counted.
+    /// The time at which the tokens were last updated.
     token_time: u64,
     rng: Rng,
     stats: Stats,
@@ -193,7 +193,7 @@ const LONGEST: u64 = 10 * HZ;
 /// Jiffies from the set-up to time zero, as in `replay --world kernel`.
 const SET_UP: u64 = 2;
 
-/// Jiffies since the set-up.
+/// Returns the jiffies from the set-up to `now`.
 fn jiffy(now: Time) -> u64 {
     now.0 / JIFFY.0 + SET_UP
 }
@@ -204,9 +204,9 @@ impl<P: Packet + Copy + Default> Sfb<P> {
         Sfb::set_up(params, Rng::stream(context.seed, Params::NAME), 0)
     }
 
-    /// As [`Sfb::new`], in this jiffy and with these random numbers.
+    /// Creates the state as [`Sfb::new`] does, in this jiffy and with these random numbers.
     fn set_up(params: &Params, mut rng: Rng, jiffy: u64) -> Self {
-        // As tc hands them over.
+        // The values that tc sends to the kernel.
         let steps = |share: f64| libm::round(share * f64::from(MAX_PROB)) as u32;
         let jiffies = |ms: u32| jiffies(Span::from_millis(u64::from(ms)));
         let first = Bins::new(&mut rng);
@@ -234,7 +234,7 @@ impl<P: Packet + Copy + Default> Sfb<P> {
         self.queue.front().map(|hashed| &hashed.packet)
     }
 
-    /// Changes the key when it is time.
+    /// Changes the key if a change is due, and starts the learning of the next bins before that.
     #[inline]
     fn rehash(&mut self, jiffy: u64) {
         if self.rehash_interval == 0 {
@@ -272,7 +272,7 @@ impl<P: Packet + Copy + Default> Sfb<P> {
         (hash, seen)
     }
 
-    /// Whether a packet exceeds the rate of unresponsive flows.
+    /// Returns true if a packet of an unresponsive flow exceeds `penalty_rate`.
     fn rate_limit(&mut self, jiffy: u64) -> bool {
         let Params { penalty_rate, penalty_burst, .. } = self.params;
         if penalty_rate == 0 || penalty_burst == 0 {
@@ -290,8 +290,8 @@ impl<P: Packet + Copy + Default> Sfb<P> {
         false
     }
 
-    /// Whether the packet stays, by the flow's probability `p_min`. A packet that would be dropped is marked instead if
-    /// possible. Above a probability of one half, some packets are dropped without regard to ECN.
+    /// Accepts or drops a packet at random, by its flow's probability `p_min`. A packet that would be dropped is marked
+    /// instead if possible. Above a probability of one half, some packets are dropped even if they are ECN-capable.
     #[inline]
     fn admit(&mut self, packet: &mut P, p_min: u32) -> bool {
         let r = u32::from(self.rng.next_u16());
@@ -308,7 +308,8 @@ impl<P: Packet + Copy + Default> Sfb<P> {
         false
     }
 
-    /// The bins in which the packet is counted, or the reason to drop it.
+    /// Decides about an arriving packet. Returns the hashes that select the bins in which it is counted, or the reason
+    /// to drop it.
     #[inline]
     fn judge(&mut self, jiffy: u64, packet: &mut P) -> Result<[u32; 2], DropReason> {
         if self.queue.len() >= self.params.limit as usize {
@@ -468,7 +469,7 @@ mod tests {
     fn a_flow_that_does_not_respond_sends_its_burst_and_then_at_penalty_rate() {
         let mut bench = sfb(Params { increment: 1.0, target: Some(1), max: Some(1000), ..Params::default() });
         bench.put(ms(0), 1, 100);
-        // 20 at once, and then 10 a second since the set-up, which was 8 ms before.
+        // 20 packets pass at once, then 10 per second. The set-up was 8 ms before time zero.
         bench.fill(ms(0), 1, 100, 100);
         assert_eq!(bench.qdisc.packets(), 1 + 20);
         assert!(bench.new_drops().iter().all(|(_, reason)| *reason == DropReason::Penalty));
@@ -517,7 +518,7 @@ mod tests {
             bins.buckets.iter_mut().flatten().for_each(|bucket| bucket.p_mark = 40_000);
             bench.put_ecn(ms(0), 1, 100, Ecn::Ect0);
         }
-        // Twice what is above a half is dropped, 22 %, and 39 % marked.
+        // Twice the excess above one half is dropped, 22 %; 39 % are marked.
         let (marked, dropped) = (bench.counter("marked"), bench.counter("earlydrop"));
         assert!((700..860).contains(&marked) && (370..510).contains(&dropped), "{marked} {dropped}");
     }

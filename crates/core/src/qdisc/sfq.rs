@@ -6,8 +6,9 @@
 //! bytes per turn and holds at most `depth` packets. When all queues together exceed `limit`, the longest queue loses
 //! its last packet (with `headdrop` its first). `perturb` changes the key from time to time, and queued packets are
 //! sorted again. With `redflowlimit` each queue has a RED, which drops or marks by the average number of bytes in the
-//! queue. In ns-2 a queue sends one packet per turn. An arrival is dropped if its queue holds half as many packets as
-//! there are free places, or more than its fair share when there are few.
+//! queue. In ns-2 a queue sends one packet per turn. An arrival is dropped if its queue holds at least half as many
+//! packets as there are free places. When there are fewer free places than queues, it is also dropped if its queue
+//! holds more than its fair share.
 //!
 //! Deviations:
 //! - Jiffies last 4 ms (HZ 250, as in Debian), so `perturb 10` changes the key every 10.24 s.
@@ -45,9 +46,9 @@ choice! {
 /// Parameters of SFQ.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Params {
-    /// Packets in all queues together; by default 127, in ns-2 40.
+    /// The limit of all queues together, in packets; by default 127, in ns-2 40.
     pub limit: Option<u32>,
-    /// Packets in one queue.
+    /// The limit of one queue, in packets.
     pub depth: u32,
     /// Bytes a queue may send in its turn; by default the link's MTU.
     pub quantum: Option<u32>,
@@ -59,13 +60,13 @@ pub struct Params {
     pub perturb: u32,
     /// Drop the longest queue's first packet instead of its last.
     pub headdrop: bool,
-    /// RED in each queue: the bytes from which `max` follows.
+    /// Switches on RED in each queue: the bytes from which `max` follows.
     pub redflowlimit: Option<u32>,
     /// RED: average bytes of a queue above which packets are dropped at random.
     pub min: Option<u32>,
-    /// RED: average bytes of a queue from which all are dropped.
+    /// RED: average bytes of a queue from which all packets are dropped.
     pub max: Option<u32>,
-    /// RED: packets that may come at once; the weight of the average follows.
+    /// RED: the size in packets of the bursts that it tolerates, from which the weight of the average follows.
     pub burst: Option<u32>,
     /// RED: mean packet size in bytes.
     pub avpkt: Option<u32>,
@@ -73,7 +74,7 @@ pub struct Params {
     pub probability: Option<f64>,
     /// RED: mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
-    /// RED: with `ecn`, drop above `max` nevertheless.
+    /// RED: with `ecn`, drop packets above `max` instead of marking them.
     pub harddrop: bool,
     /// Which implementation to follow.
     pub variant: Variant,
@@ -102,7 +103,7 @@ impl Default for Params {
     }
 }
 
-/// Most packets of one queue (`SFQ_MAX_DEPTH`), and the default limit.
+/// The largest number of packets in one queue (`SFQ_MAX_DEPTH`), and the default of `limit`.
 const MAX_DEPTH: u32 = 127;
 /// Queues by default (`SFQ_DEFAULT_FLOWS`).
 const FLOWS: u32 = 128;
@@ -110,7 +111,7 @@ const FLOWS: u32 = 128;
 const MAX_FLOWS: u32 = 65_408;
 
 impl Params {
-    /// Packets and queues as Linux derives them from what is given (`sfq_change`).
+    /// Returns the limit in packets and the number of queues that Linux derives from the parameters (`sfq_change`).
     fn bounds(&self) -> (u32, u32) {
         let flows = self.flows.unwrap_or(FLOWS).min(self.divisor);
         match self.limit {
@@ -182,10 +183,10 @@ impl Parameters for Params {
     }
 }
 
-/// No element.
+/// The index that stands for no element.
 const NIL: u32 = u32::MAX;
 
-/// A place in a chain of both directions.
+/// The neighbours of an element in a doubly linked list.
 #[derive(Clone, Copy, Debug)]
 struct Links {
     next: u32,
@@ -199,15 +200,15 @@ struct Slot {
     tail: u32,
     /// Packets queued.
     qlen: u32,
-    /// The queue whose turn is next.
+    /// The queue whose turn comes after this one.
     next: u32,
-    /// The hash value that it is for.
+    /// The hash value that the queue serves.
     hash: u32,
-    /// Bytes it may still send.
+    /// Bytes that the queue may still send in this turn.
     allot: i32,
 }
 
-/// A packet's place.
+/// A packet in the list of its queue, or a free node.
 #[derive(Clone, Debug)]
 struct Node<P> {
     packet: P,
@@ -221,16 +222,17 @@ pub struct Sfq<P> {
     depth: u32,
     quantum: i32,
     headdrop: bool,
-    /// With RED in each queue.
+    /// RED in each queue, if `redflowlimit` is given.
     red: Option<Box<RedInside>>,
-    /// Changes the key.
+    /// The timer that changes the hash key.
     perturb_timer: Timer,
     rng: Rng,
     perturbation: Salt,
-    /// By hash value: its queue.
+    /// The queue of each hash value.
     ht: Vec<u32>,
     slots: Vec<Slot>,
-    /// Chains of queues of the same length: each queue's place, and behind those an anchor for each length.
+    /// For each length, a list of the queues with that number of packets. The first entries are the queues; after them,
+    /// each length has an entry of its own, which is the head of its list.
     dep: Vec<Links>,
     /// The length of the longest queue.
     cur_depth: u32,
@@ -275,7 +277,7 @@ impl<P: Packet + Copy> Sfq<P> {
         sfq
     }
 
-    /// Where the chain of queues with `qlen` packets is held.
+    /// Returns the index in `dep` of the head of the list of queues with `qlen` packets.
     #[inline]
     fn anchor(&self, qlen: u32) -> u32 {
         self.slots.len() as u32 + qlen
@@ -300,7 +302,7 @@ impl<P: Packet + Copy> Sfq<P> {
         next == prev
     }
 
-    /// The queue has a packet less.
+    /// Counts a packet that left this queue.
     #[inline]
     fn shorter(&mut self, x: u32) {
         let alone = self.unlink(x);
@@ -312,7 +314,7 @@ impl<P: Packet + Copy> Sfq<P> {
         self.link(x);
     }
 
-    /// The queue has a packet more.
+    /// Counts a packet that was added to this queue.
     #[inline]
     fn longer(&mut self, x: u32) {
         self.unlink(x);
@@ -322,7 +324,7 @@ impl<P: Packet + Copy> Sfq<P> {
         self.link(x);
     }
 
-    /// Appends a packet to a queue, whose length is not counted here.
+    /// Appends a packet to a queue. The caller counts it in the queue's length.
     #[inline]
     fn push(&mut self, x: u32, packet: P) {
         let slot = &mut self.slots[x as usize];
@@ -350,7 +352,8 @@ impl<P: Packet + Copy> Sfq<P> {
         self.backlog += u64::from(packet.bytes());
     }
 
-    /// Takes the first or last packet of a queue that has one; its length is not counted here.
+    /// Takes the first or the last packet of a queue that is not empty. The caller subtracts it from the queue's
+    /// length.
     #[inline]
     fn pop(&mut self, x: u32, first: bool) -> P {
         let slot = &mut self.slots[x as usize];
@@ -396,7 +399,7 @@ impl<P: Packet + Copy> Sfq<P> {
         self.perturbation.hash(packet.flow_hash()) & (self.ht.len() as u32 - 1)
     }
 
-    /// A packet joins a queue; a queue that was empty gets its turn after all others.
+    /// Adds a packet to a queue. A queue that was empty gets its turn after all others.
     #[inline]
     fn join(&mut self, x: u32, packet: P) {
         self.push(x, packet);
@@ -411,7 +414,7 @@ impl<P: Packet + Copy> Sfq<P> {
         }
     }
 
-    /// The queue after `tail` has become empty: it leaves the round, and its hash value is free.
+    /// Removes the queue after `tail`, which has become empty, from the round. Its hash value has no queue any more.
     #[inline]
     fn leave_round(&mut self, x: u32) {
         let Slot { hash, next, .. } = self.slots[x as usize];
@@ -441,7 +444,7 @@ impl<P: Packet + Copy> Sfq<P> {
         drops.dropped(packet, DropReason::Overlimit);
     }
 
-    /// Changes of the key that were due by now.
+    /// Carries out the changes of the key that were due before `now`.
     #[inline]
     fn perturb(&mut self, now: Time, drops: &mut impl Drops<P>) {
         for _ in 0..self.perturb_timer.passed(now) {
@@ -483,8 +486,8 @@ impl<P: Packet + Copy> Sfq<P> {
         }
     }
 
-    /// RED's decision for a packet of this queue: the reason to drop it, or `None`. RED may mark the packet, or the queue's first
-    /// packet, instead of dropping.
+    /// Asks RED about a packet that arrives at this queue. Returns the reason to drop it, or `None`. RED may mark the
+    /// packet, or the queue's first packet, instead of dropping.
     #[inline]
     fn red_drops(&mut self, x: u32, packet: &mut P) -> Option<DropReason> {
         let red = self.red.as_mut()?;
@@ -497,7 +500,8 @@ impl<P: Packet + Copy> Sfq<P> {
         red.arrival(x, packet, head, &mut self.rng).err()
     }
 
-    /// The reason of a drop by one queue's own limit; if the limit of all queues is met too, that one.
+    /// Returns the reason of a drop by the limit of one queue. If all queues together are at their limit too, that
+    /// limit is the reason.
     fn refusal(&self) -> DropReason {
         if self.packets >= self.limit { DropReason::Overlimit } else { DropReason::FlowLimit }
     }
@@ -606,9 +610,9 @@ impl<P: Packet + Copy> Qdisc<P> for Sfq<P> {
 pub struct SfqNs2<P> {
     maxqueue: usize,
     buckets: Vec<Ring<P>>,
-    /// A bucket's fair share of all places.
+    /// A bucket's fair share of `maxqueue`, in packets.
     fairshare: usize,
-    /// Buckets with packets, the next to be served first.
+    /// The buckets with packets, in the order in which they are served.
     active: VecDeque<u32>,
     occupied: usize,
     backlog: u64,
@@ -628,7 +632,7 @@ impl<P: Packet + Copy + Default> SfqNs2<P> {
         }
     }
 
-    /// Whether a packet for a bucket that holds `used` is refused.
+    /// Whether a packet is refused that arrives at a bucket with `used` packets.
     #[inline]
     fn refuses(&self, used: usize) -> bool {
         let left = self.maxqueue - self.occupied;
@@ -704,7 +708,8 @@ mod tests {
         let mut bench = sfq(Params { quantum: Some(1000), ..Params::default() });
         bench.fill(ms(0), 1, 600, 5);
         bench.fill(ms(0), 2, 600, 5);
-        // 600 and 1200 of 1000 bytes; the debt of 200 is paid from the next allotment, and so is the debt of 400.
+        // After two packets of 600 bytes, a queue owes 200 bytes of its quantum of 1000. It pays this debt from its
+        // next allotment, and later a debt of 400.
         assert_eq!(flows_of(&mut bench, 10), [1, 1, 2, 2, 1, 1, 2, 2, 1, 2]);
         assert_eq!((bench.take(ms(2)), bench.qdisc.backlog()), (None, 0));
     }
@@ -722,7 +727,7 @@ mod tests {
         }
     }
 
-    /// RED in each queue, with thresholds of 3 and 9 kB and a short memory.
+    /// RED in each queue, with thresholds of 3 and 9 kB and an average of short memory.
     fn with_red(more: &str) -> Bench<Sfq<Parcel>> {
         let line = alloc::format!("sfq limit 1000 divisor 65536 redflowlimit 36000 min 3000 max 9000 burst 4 {more}");
         let Ok(Spec::Sfq(params)) = line.parse() else { panic!("{line}") };
@@ -837,12 +842,12 @@ mod tests {
     fn ns2_refuses_a_bucket_that_holds_half_of_what_is_left() {
         let mut bench = Bench::new(SfqNs2::<Parcel>::new(&Params::default(), &CONTEXT));
         bench.fill(ms(0), 1, 100, 20);
-        // used ≥ (40 - used) / 2 from 13 on.
+        // used ≥ (40 - used) / 2 holds from 13 packets on.
         assert_eq!((bench.qdisc.packets(), bench.drops.len()), (13, 7));
         assert!(bench.new_drops().iter().all(|(_, reason)| *reason == DropReason::FlowLimit));
         bench.fill(ms(0), 2, 100, 20);
         assert_eq!(bench.qdisc.packets(), 13 + 9, "used ≥ (27 - used) / 2");
-        // Fewer than 16 places left: no more than the fair share of 2, and one.
+        // With fewer than 16 places left, a bucket gets no more than its fair share of 2 packets, and one more.
         bench.fill(ms(0), 3, 100, 20);
         assert_eq!(bench.qdisc.packets(), 22 + 3);
         bench.fill(ms(0), 4, 100, 20);

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 pub enum Count {
     /// A whole number: packets, bytes, microseconds.
     Number(u64),
-    /// A whole number that may be negative: a credit, the time until something is due.
+    /// A whole number that may be negative, such as a credit or the time until something is due.
     Signed(i64),
     /// A probability.
     Real(f64),
@@ -53,11 +53,11 @@ pub fn numbers<const N: usize>(counters: [(&'static str, u64); N]) -> Stats {
 /// A discipline below a shaper, which `tc` lists as a separate entry.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Child {
-    /// Packets that the shaper dropped before they came to it.
+    /// Packets that the shaper dropped before they reached this discipline.
     pub kept_from: u64,
-    /// How often it was over a limit; see [`super::Qdisc::overlimits`].
+    /// How often the discipline was over a limit; see [`super::Qdisc::overlimits`].
     pub overlimits: u64,
-    /// Its packets and bytes queued. One that the shaper has taken and not yet sent still counts.
+    /// The packets and the bytes queued. A packet that the shaper has taken and not yet sent still counts.
     pub queued: (u64, u64),
     /// Its own counters.
     pub stats: Stats,

@@ -21,21 +21,21 @@ use alloc::boxed::Box;
 /// Parameters of tbf; `C` are those of its child.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Params<C> {
-    /// Bits a second.
+    /// The rate, in bits per second.
     pub rate: Rate,
     /// Bytes that may leave at once.
     pub burst: u32,
-    /// Bytes that may wait.
+    /// The limit of the queue, in bytes.
     pub limit: Option<u32>,
-    /// In place of `limit`: how long a packet may wait.
+    /// The longest time that a packet may wait, from which the limit is derived if `limit` is not given.
     pub latency: Option<Span>,
-    /// Bits a second that bursts may not exceed.
+    /// The rate that bursts may not exceed, in bits per second.
     pub peakrate: Option<Rate>,
     /// Bytes that may leave at once at `peakrate`.
     pub mtu: Option<u32>,
-    /// Bytes that a packet takes up beyond its length.
+    /// Bytes that a packet takes up on the link in addition to its length.
     pub overhead: u32,
-    /// Bytes that a packet takes up at least.
+    /// The least number of bytes that a packet takes up on the link.
     pub mpu: u32,
     /// How the link frames packets.
     pub linklayer: LinkLayer,
@@ -175,9 +175,9 @@ pub trait TbfChild<P: Packet>: Qdisc<P> {
 struct Buckets {
     rate: RateConfig,
     peak: Option<RateConfig>,
-    /// The largest packet.
+    /// The size in bytes of the largest packet that is accepted.
     max_size: u32,
-    /// Their depths, in ns of their rates.
+    /// The depth of the `rate` bucket in ns of its rate. `mtu` is the same for the `peakrate` bucket.
     buffer: i64,
     mtu: i64,
 }
@@ -203,17 +203,17 @@ pub struct Tbf<P, Q> {
     buckets: Buckets,
     tokens: i64,
     ptokens: i64,
-    /// When they were counted.
+    /// The time at which the tokens were last updated.
     t_c: Time,
-    /// When there will be tokens for the next packet.
+    /// The time at which there are enough tokens for the next packet.
     next: Time,
     child: Box<Q>,
-    /// Taken from the child, and waiting for its tokens.
+    /// A packet that was taken from the child and waits for its tokens.
     held: Option<P>,
     overlimits: u64,
-    /// Packets longer than the bucket.
+    /// Number of packets that were dropped because they are longer than the bucket.
     too_long: u64,
-    /// The line names a child. `tc` does not show the default FIFO.
+    /// Whether the line names a child. `tc` does not show the default FIFO.
     has_child: bool,
 }
 
@@ -235,7 +235,7 @@ impl<P: Packet, Q: TbfChild<P>> Tbf<P, Q> {
         }
     }
 
-    /// The length of the packet that would be next.
+    /// Returns the length of the next packet; `None` if the child has none to send now.
     fn peek(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<u32> {
         let head = match self.child.peek_head() {
             Some(head) => head,
@@ -253,7 +253,7 @@ impl<P: Packet, Q: TbfChild<P>> Tbf<P, Q> {
 impl<P: Packet, Q: TbfChild<P>> Qdisc<P> for Tbf<P, Q> {
     type Params = Params<Q::Params>;
 
-    // Not inlined: the child's own code is in here.
+    // Not inlined, because the child's code is inlined here.
     #[inline(never)]
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         if packet.bytes() > self.buckets.max_size {
@@ -318,7 +318,7 @@ impl<P: Packet, Q: TbfChild<P>> Qdisc<P> for Tbf<P, Q> {
         self.overlimits
     }
 
-    /// Packets longer than the bucket never come to it.
+    /// Packets longer than the bucket never reach the child, so that they are no drops of the child.
     fn child(&self) -> Option<Child> {
         self.has_child.then(|| counted(&*self.child, self.too_long, self.held.as_ref().map(Packet::bytes)))
     }
@@ -337,7 +337,7 @@ mod tests {
         Bench::new(line.parse::<Spec>().unwrap_or_else(|error| panic!("{line}: {error}")).build(&CONTEXT))
     }
 
-    /// When packets leave, in µs, if the discipline is asked whenever it says so.
+    /// Returns the times in µs at which packets leave if the discipline is asked at each of its events.
     fn departures(bench: &mut Bench<AnyQdisc<Parcel>>, mut now: Time) -> Vec<u64> {
         let mut times = Vec::new();
         while bench.qdisc.packets() > 0 {

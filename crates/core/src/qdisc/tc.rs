@@ -95,13 +95,13 @@ macro_rules! disciplines {
                 }
             }
 
-            /// Any discipline with any allowed parameters: what tests and fuzzers of readers and printers feed on.
+            /// Draws a random discipline with any allowed parameters, for tests and fuzzers of reading and printing.
             pub fn random(rng: &mut Rng) -> Spec {
                 let any: &[fn(&mut Rng) -> Spec] = &[$(|rng| Spec::$variant(random_params::<$params>(rng)),)+];
                 any[rng.below(any.len() as u64) as usize](rng)
             }
 
-            /// Any discipline with parameters at the corners of what they may be: what tests of disciplines feed on.
+            /// Draws a random discipline with parameters at or near the ends of their ranges, for tests of disciplines.
             pub fn corner(rng: &mut Rng) -> Spec {
                 let any: &[fn(&mut Rng) -> Spec] = &[$(|rng| Spec::$variant(corner_params::<$params>(rng)),)+];
                 match any[rng.below(any.len() as u64) as usize](rng) {
@@ -110,7 +110,7 @@ macro_rules! disciplines {
                 }
             }
 
-            /// A line for [`Spec::changed`] that names some parameters, at the corners of what they may be.
+            /// Draws a line for [`Spec::changed`] that sets some parameters, at or near the ends of their ranges.
             pub fn corner_change(&self, rng: &mut Rng) -> String {
                 match self {
                     $(Spec::$variant(params) => corner_line(params, rng),)+
@@ -118,7 +118,7 @@ macro_rules! disciplines {
                 }
             }
 
-            /// Each parameter's name and value, in the order of the table; none of Linux's own lines.
+            /// Each parameter's name and value, in the order of the table. Empty for a discipline that only Linux has.
             pub fn values(&self) -> Vec<(&'static str, Value)> {
                 match self {
                     $(Spec::$variant(params) => <$params>::PARAMS.iter().map(|p| (p.name, (p.get)(params))).collect(),)+
@@ -134,7 +134,7 @@ macro_rules! disciplines {
                 }
             }
 
-            /// As [`Spec::values`], of this discipline with nothing given.
+            /// As [`Spec::values`], for this discipline with its defaults.
             fn defaults(&self) -> Vec<(&'static str, Value)> {
                 match self {
                     $(Spec::$variant(_) => {
@@ -199,7 +199,7 @@ impl Spec {
         Spec::known(name, &mut words, &mut warnings).map(|spec| (spec, warnings))
     }
 
-    /// The discipline of this name, which must be one that we have.
+    /// Reads the parameters of the discipline with this name, which must be one that we have.
     fn known(name: &str, words: &mut Words, warnings: &mut Vec<String>) -> Result<Spec, Error> {
         if name == "pfifo_fast" {
             warnings.push(PFIFO_FAST.to_string());
@@ -308,13 +308,14 @@ impl FromStr for Spec {
 }
 
 impl fmt::Display for Spec {
-    /// One compact line that reads back as the same.
+    /// Writes one compact line. Parsing it gives an equal `Spec`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.print(Form::Compact))
     }
 }
 
-/// A line for tc as Linux of this version has the discipline, in our words: with its variant, unless it names one.
+/// Adds to a line for `tc` the variant that behaves like this Linux version. A line that names a variant is not
+/// changed, nor one for which the oldest variant is right.
 pub fn as_in(text: &str, linux: Version) -> String {
     let line = own_words(text).map_or(text.to_string(), |own| own.line);
     let line = line.as_str();
@@ -468,10 +469,10 @@ mod tests {
         assert_eq!(read("pie target 0").1, [said]);
         assert_eq!(read("red limit 400000 min 0 max 0 burst 0 bandwidth 0").0, read("red limit 400000").0);
         assert_eq!(read("choke limit 100 min 0 max 0 burst 0").0, read("choke limit 100").0);
-        // These send a zero: it is one.
+        // tc sends a zero for these parameters, so the zero counts.
         assert_eq!(read("codel ce_threshold 0").0, "codel limit 1000 ce_threshold 0s");
         assert_eq!(read("fq_codel memory_limit 0").0, "fq_codel limit 10240 memory_limit 0");
-        // In a variant of ours the line's own zero counts, as far as it is allowed.
+        // In our own variants, a zero in the line counts if it is allowed.
         assert_eq!(read("pie alpha 0 variant rfc8033"), ("pie limit 1000 alpha 0 variant rfc8033".into(), vec![]));
         assert!(error("codel limit 0 variant rfc8289").contains("limit must be"));
         assert!(error("tbf rate 0 burst 5k limit 9k").contains("rate must be"));

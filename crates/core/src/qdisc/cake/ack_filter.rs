@@ -8,13 +8,14 @@ use core::cmp::Ordering;
 
 use crate::packet::Segment;
 
-/// Whether one number in sequence is after another (RFC 9293 §3.4).
+/// Returns true if the first sequence number is after the second (RFC 9293 §3.4).
 fn after(one: u32, other: u32) -> bool {
     (one.wrapping_sub(other) as i32) > 0
 }
 
-/// Compares the information in the SACK blocks of the newest ACK with that in an older one: less (or other)
-/// information, the same, or more.
+/// Compares the SACK blocks of the newest ACK with those of an older one. `Less` means that the newest ACK lacks a
+/// block of the older one, `Equal` that both report the same bytes, and `Greater` that the newest ACK reports more
+/// bytes.
 fn blocks_compared(newest: &Segment, older: &Segment) -> Ordering {
     match (older.blocks().is_empty(), newest.blocks().is_empty()) {
         (true, true) => return Ordering::Equal,
@@ -49,7 +50,8 @@ fn is_idle(older: &Segment, newest: &Segment) -> bool {
     }
 }
 
-/// The place, counted from the head, of the ACK to drop when `newest` is appended to this queue of `packets` packets.
+/// Returns the ACK to drop when `newest` is appended to this queue of `packets` packets: its position, counted from the
+/// head.
 pub fn idle_ack(
     queue: impl Iterator<Item = Option<Segment>>,
     packets: u32,

@@ -11,7 +11,7 @@ use crate::qdisc::DropReason;
 use crate::rng::Rng;
 use crate::units::Time;
 
-/// A time before every other one. Linux's clock has been running for long when a queue is set up.
+/// A time before all others. A new queue starts with it because Linux's clock is far from zero when a queue is set up.
 const LONG_AGO: i64 = i64::MIN / 4;
 /// Number of reciprocal roots that are precomputed, for counts from 0 to 15.
 const CACHE: usize = 16;
@@ -25,9 +25,9 @@ pub struct Params {
     pub target: u64,
     /// Transmission time of the largest packet.
     pub mtu_time: u64,
-    /// BLUE's step up, in 2^-32.
+    /// The increase of BLUE's drop probability per step, in 2^-32.
     pub p_inc: u32,
-    /// BLUE's step down.
+    /// The decrease of BLUE's drop probability per step, in 2^-32.
     pub p_dec: u32,
     /// Reciprocal roots of small counts, in 2^-32.
     pub inv_sqrt: &'static [u32; CACHE],
@@ -36,7 +36,7 @@ pub struct Params {
 }
 
 impl Params {
-    /// With Linux's constants, and no times yet.
+    /// Parameters with Linux's constants. The caller sets the times, which are zero here.
     pub fn new(variant: Variant) -> Params {
         let inv_sqrt = match variant {
             Variant::Linux => &FOUR_STEPS,
@@ -47,14 +47,15 @@ impl Params {
     }
 }
 
-/// One of Newton's steps towards the reciprocal root of `count`, in 2^-32.
+/// One step of Newton's method for 1 / sqrt(`count`), in 2^-32.
 const fn newton_step(root: u32, count: u32) -> u32 {
     let square = (root as u64 * root as u64) >> 32;
     let rest = (3u64 << 32).wrapping_sub((count as u64).wrapping_mul(square));
     ((rest >> 2).wrapping_mul(root as u64) >> 31) as u32
 }
 
-/// Computes each root from the previous one in four steps; the first is the largest value below one.
+/// Computes 1 / sqrt(count) for all counts below `CACHE`, each in four Newton steps from the value of the count before.
+/// The first value is the largest one below 1.
 const fn four_steps() -> [u32; CACHE] {
     let mut cache = [u32::MAX; CACHE];
     let mut root = u32::MAX;
@@ -71,9 +72,9 @@ const fn four_steps() -> [u32; CACHE] {
     cache
 }
 
-/// The roots that Linux computes when cake is first set up.
+/// The reciprocal roots as older Linux computes them when cake is first set up.
 static FOUR_STEPS: [u32; CACHE] = four_steps();
-/// The constants of newer Linux, exact up to the last digit but one.
+/// The reciprocal roots as constants in newer Linux. They are exact except for the last digit.
 #[rustfmt::skip]
 static EXACT: [u32; CACHE] = [
     u32::MAX, u32::MAX, 3_037_000_500, 2_479_700_525, 2_147_483_647, 1_920_767_767, 1_753_413_056, 1_623_345_051,
@@ -88,10 +89,10 @@ pub struct Vars {
     /// The `count` of the control law.
     pub count: u32,
     rec_inv_sqrt: u32,
-    /// BLUE's probability, in 2^-32.
+    /// BLUE's drop probability, in 2^-32.
     pub p_drop: u32,
     pub dropping: bool,
-    /// The last packet was marked.
+    /// Whether the last packet was marked.
     pub ecn_marked: bool,
 }
 
@@ -122,7 +123,8 @@ impl Vars {
         };
     }
 
-    /// `interval / sqrt(count)` after a time. Linux multiplies the interval's lowest 32 bits only.
+    /// Returns the time `after` plus `interval / sqrt(count)`. Like Linux, it uses only the lower 32 bits of the
+    /// interval.
     fn control(&self, after: i64, params: &Params) -> i64 {
         let span = ((params.interval & 0xffff_ffff) * u64::from(self.rec_inv_sqrt)) >> 32;
         after + span as i64
@@ -173,8 +175,8 @@ impl Vars {
         self.p_drop > 0 || self.count > 0 || signed(now) < self.drop_next
     }
 
-    /// Decides about a packet that was just dequeued: returns the reason to drop it, or `None`. It may be marked
-    /// instead of dropped. `bulk_flows` is 0 unless dropped packets count as sent.
+    /// Decides about a packet that was just dequeued. Returns the reason to drop it, or `None` to send it. It may mark
+    /// the packet instead. `bulk_flows` is the tin's number of bulk flows with `ingress`, otherwise 0.
     #[inline]
     pub fn should_drop(
         &mut self,
@@ -221,12 +223,12 @@ impl Vars {
                 next_due = self.count > 0 && due;
             }
         }
-        // ECN does not help against BLUE: it is there for those who do not respond.
+        // BLUE drops ECN-capable packets too, because it acts on flows that do not respond to marks.
         if self.p_drop > 0 && (reason.is_none() || params.always_draws) && rng.next_u32() < self.p_drop {
             reason = reason.or(Some(DropReason::Early));
         }
         if self.count == 0 {
-            // Until when the state counts as active.
+            // The state counts as active until this time.
             self.drop_next = now + params.interval as i64;
         } else if late && reason.is_none() {
             self.drop_next = now;

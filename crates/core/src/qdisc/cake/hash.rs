@@ -1,28 +1,29 @@
-//! The queue of a flow. Queues are grouped in sets of eight, so a flow shares a queue only if all eight queues of its
-//! set are in use.
+//! Chooses the queue of a flow. Queues are grouped in sets of eight, so a flow shares a queue only if all eight queues
+//! of its set are in use.
 //!
-//! A queue keeps its flow's hash as long as it is in the round. The entries of hosts work likewise; they count the
-//! backlogged flows of a host.
+//! A queue is reserved for its flow's hash as long as it is in the round. Hosts have tables with sets of the same size.
+//! An entry counts the backlogged flows of its host, and is reserved for the host while that count is not zero.
 
 use super::params::FlowMode;
 use super::tins::{QUEUES, Set, Tin};
 use crate::qdisc::siphash::Salt;
 
-/// Places of a set.
+/// Number of entries in a set.
 const WAYS: usize = 8;
 
-/// A source host and a destination host that have the same place in their tables.
+/// An entry of the host tables. It belongs to one source host and one destination host, which have nothing else in
+/// common.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Host {
     src_tag: u32,
     dst_tag: u32,
-    /// Flows of that source with a backlog.
+    /// Number of backlogged flows of the source host.
     pub src_bulk: u16,
-    /// Flows to that destination with a backlog.
+    /// Number of backlogged flows to the destination host.
     pub dst_bulk: u16,
 }
 
-/// One side of the hosts.
+/// Whether a host is a flow's source or its destination.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Source,
@@ -43,11 +44,11 @@ impl Host {
 #[derive(Clone, Copy)]
 pub struct Key {
     pub flow: u32,
-    /// Source and destination.
+    /// The source host and the destination host.
     pub hosts: (u32, u32),
 }
 
-/// The places of a hash's set: its own first.
+/// Returns the eight positions of a hash's set, beginning with the one that the hash itself selects.
 fn ways(hash: u32) -> impl Iterator<Item = usize> {
     let place = hash as usize % QUEUES;
     (0..WAYS).map(move |way| place / WAYS * WAYS + (place + way) % WAYS)
@@ -100,8 +101,8 @@ impl Tin {
         queue
     }
 
-    /// The place of the host with this hash: its own, otherwise one whose host has no backlogged flow, otherwise the
-    /// first.
+    /// Finds the table entry of the host with this hash and reserves it: the entry that the host already has, otherwise
+    /// one whose host has no backlogged flow, otherwise the one that the hash itself selects.
     fn host_of(&mut self, side: Side, hash: u32) -> u16 {
         let place = ways(hash)
             .find(|&way| *self.hosts[way].tag(side) == hash)

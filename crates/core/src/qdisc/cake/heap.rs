@@ -1,24 +1,24 @@
-//! The queue with the most bytes: a heap over the queues of all eight tins that Linux has, used or not.
+//! Finds the queue with the most bytes: a heap over the queues of eight tins. Linux always has eight, used or not.
 //!
-//! The heap is maintained only after an overflow, and for as many packets as in Linux. Among queues of equal length,
-//! the first is the one that Linux's heap has first, which depends on all earlier operations.
+//! The heap is kept in order only after an overflow, and for the same number of dequeues as in Linux. Among queues of
+//! equal length, the order depends on all earlier operations, so these are the same as Linux's.
 
 use super::tins::{QUEUES, TINS, Tin};
 use alloc::vec::Vec;
 
 /// Number of dequeues after an overflow during which the heap is kept in order.
 const KEPT: u16 = u16::MAX;
-/// Bits of a queue's number in its tin.
+/// Number of bits of a queue's number within its tin.
 const BITS: u32 = QUEUES.trailing_zeros();
 
-/// The heap; empty before the first overflow.
+/// The heap. It is empty before the first overflow.
 #[derive(Clone, Default, Debug)]
 pub struct Heap {
-    /// Tin and queue.
+    /// The queues in heap order. An entry holds the tin's number above the queue's number of `BITS` bits.
     entries: Vec<u16>,
-    /// Where each queue is in `entries`.
+    /// The position of each queue in `entries`.
     places: Vec<u16>,
-    /// Number of further dequeues during which it is kept in order.
+    /// Number of further dequeues during which the heap is kept in order.
     timeout: u16,
 }
 
@@ -32,7 +32,7 @@ fn split(entry: u16) -> (usize, usize) {
 }
 
 impl Heap {
-    /// The tin and the queue that has most bytes.
+    /// Returns the tin and the queue at the top of the heap. Rebuilds the heap first if it is out of order.
     pub fn top(&mut self, tins: &[Tin]) -> (usize, usize) {
         if self.entries.is_empty() {
             self.entries =
@@ -75,7 +75,7 @@ impl Heap {
         self.rise(tins, usize::from(self.places[tin << BITS | queue]));
     }
 
-    /// Counts a dequeue.
+    /// Counts a dequeue: after the last of `KEPT` the heap is no longer kept in order.
     #[inline]
     pub fn age(&mut self) {
         self.timeout = self.timeout.saturating_sub(1);
@@ -88,9 +88,9 @@ impl Heap {
         }
     }
 
-    /// Moves an element down, as in Linux: after a step it compares with the element that moved up instead of the one
-    /// that moves down, and so stops too early. The result is not a valid heap order, and it decides which queue is at
-    /// the top.
+    /// Moves an element down the heap, with the same fault as Linux. After a step it compares the next children with
+    /// the element that moved up instead of the one that moves down, and so stops too early. The heap may then be out
+    /// of order, which affects the queue that loses a packet.
     fn sink(&mut self, tins: &[Tin], mut place: usize) {
         let mut most = bytes(tins, self.entries[place]);
         loop {

@@ -1,4 +1,4 @@
-//! cake's parameters: words of their own, and presets for links of many kinds.
+//! cake's parameters. Many are single words without a value; some words are presets for a kind of link.
 
 use crate::qdisc::codel::MICROSECOND;
 use crate::qdisc::param::{Param, Parameters, Unit, Value, choice, param};
@@ -9,7 +9,7 @@ choice! {
     Variant {
         /// Linux 6.1.
         Linux = "linux",
-        /// Linux 6.12: the first control intervals differ in their last places.
+        /// Linux 6.12: the control intervals of small counts differ in their last digits.
         Linux612 = "linux612",
         /// Linux 7.x: BLUE draws no number for a packet that is dropped anyway.
         Linux7 = "linux7",
@@ -21,52 +21,52 @@ choice! {
     TinMode {
         /// One tin.
         Besteffort = "besteffort",
-        /// Eight, by the upper three bits.
+        /// Eight tins, by the upper three bits.
         Precedence = "precedence",
-        /// Eight.
+        /// Eight tins, by RFC 4594's classes.
         Diffserv8 = "diffserv8",
-        /// Bulk, best effort, video, voice.
+        /// Four tins: bulk, best effort, video, voice.
         Diffserv4 = "diffserv4",
-        /// Bulk, best effort, voice.
+        /// Three tins: bulk, best effort, voice.
         Diffserv3 = "diffserv3",
     }
 }
 
 choice! {
-    /// The flow mode: which packets share a queue, and how hosts share the link. Its number has Linux's bits: 1 source,
-    /// 2 destination, 4 flows.
+    /// The flow mode: which packets share a queue, and how hosts share the link. The numeric value is a bit mask, as in
+    /// Linux: 1 for source hosts, 2 for destination hosts, 4 for flows.
     FlowMode {
-        /// Nothing: one queue.
+        /// All packets share one queue.
         Flowblind = "flowblind",
-        /// Source hosts.
+        /// One queue for each source host.
         Srchost = "srchost",
-        /// Destination hosts.
+        /// One queue for each destination host.
         Dsthost = "dsthost",
-        /// Pairs of hosts.
+        /// One queue for each pair of hosts.
         Hosts = "hosts",
-        /// Flows.
+        /// One queue for each flow.
         Flows = "flows",
-        /// Flows, and source hosts share alike.
+        /// One queue for each flow; source hosts get equal shares.
         DualSrchost = "dual-srchost",
-        /// Flows, and destination hosts share alike.
+        /// One queue for each flow; destination hosts get equal shares.
         DualDsthost = "dual-dsthost",
-        /// Flows, and hosts on both sides share alike.
+        /// One queue for each flow; source hosts and destination hosts get equal shares.
         TripleIsolate = "triple-isolate",
     }
 }
 
 impl FlowMode {
-    /// Whether packets of different flows have different hashes.
+    /// Whether each flow has a queue of its own.
     pub(super) fn has_flows(self) -> bool {
         self as u8 & 4 != 0
     }
 
-    /// Whether source hosts have hashes.
+    /// Whether this mode distinguishes source hosts.
     pub(super) fn has_sources(self) -> bool {
         self as u8 & 1 != 0
     }
 
-    /// Whether destination hosts have hashes.
+    /// Whether this mode distinguishes destination hosts.
     pub(super) fn has_destinations(self) -> bool {
         self as u8 & 2 != 0
     }
@@ -83,13 +83,13 @@ impl FlowMode {
 }
 
 choice! {
-    /// Cells in which the link sends.
+    /// The cells in which the link sends packets.
     LinkLayer {
-        /// None.
+        /// The link sends no cells.
         Noatm = "noatm",
-        /// ATM: 48 of 53 bytes are the packet's.
+        /// ATM: a cell of 53 bytes carries 48 bytes of the packet.
         Atm = "atm",
-        /// PTM: 64 of 65 bytes are the packet's.
+        /// PTM: 65 bytes on the link carry 64 bytes of the packet.
         Ptm = "ptm",
     }
 }
@@ -97,11 +97,11 @@ choice! {
 choice! {
     /// Whether redundant ACKs are dropped.
     AckFilter {
-        /// None.
+        /// The filter is off.
         Off = "no-ack-filter",
-        /// All redundant ACKs except one.
+        /// The filter keeps one redundant ACK.
         On = "ack-filter",
-        /// All redundant ACKs.
+        /// The filter drops all redundant ACKs.
         Aggressive = "ack-filter-aggressive",
     }
 }
@@ -115,26 +115,26 @@ pub struct Params {
     pub rtt: Span,
     /// How packets are sorted into tins.
     pub tins: TinMode,
-    /// The packets that are isolated from each other.
+    /// Which packets share a queue, and how hosts share the link.
     pub flow_mode: FlowMode,
     /// Whether hosts are identified behind an address translation.
     pub nat: bool,
-    /// Packets leave with DSCP 0.
+    /// Whether packets leave with DSCP 0.
     pub wash: bool,
-    /// Large segments are cut to packets before they are queued.
+    /// Whether large segments are cut into packets before they are queued.
     pub split_gso: bool,
-    /// Whether ACKs are thinned.
+    /// Whether redundant ACKs are dropped.
     pub ack_filter: AckFilter,
-    /// Bytes of memory; 0: four round trips, at least 4 MB.
+    /// Limit of the memory in bytes. 0 means the bytes that `bandwidth` delivers in four `rtt`, at least 4 MiB.
     pub memlimit: u32,
     /// Whether a packet's length is used unchanged, with the link header.
     pub raw: bool,
-    /// Cells.
+    /// The cells in which the link sends packets.
     pub atm: LinkLayer,
-    /// Bytes that a packet takes on the link beyond its IP length (with `raw`, beyond its length). `None`: 0 beyond its
-    /// length.
+    /// Bytes that a packet takes up on the link in addition to its IP length, or with `raw` to its length including the
+    /// link header. `None` means the length including the link header, with nothing added.
     pub overhead: Option<i32>,
-    /// Bytes that a packet takes up at least.
+    /// The least number of bytes that a packet takes up on the link.
     pub mpu: u32,
     /// Whether dropped packets count as sent, because the bottleneck is before this shaper.
     pub ingress: bool,
@@ -164,12 +164,13 @@ impl Default for Params {
     }
 }
 
-/// Names of round trips, in µs.
+/// The round-trip times in µs that the words `datacentre` to `interplanetary` stand for.
 const RTTS: [u64; 8] = [100, 1_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 1_000_000_000];
-/// Least and greatest overhead.
+/// The least and the greatest overhead, in bytes.
 const OVERHEADS: (i64, i64) = (-64, 256);
 
-/// Kinds of links: cells, bytes more for each packet, and the least that one takes up. `tc-cake(8)`.
+/// The kinds of links of `tc-cake(8)`: the cells, the overhead of a packet in bytes, and its least size on the link.
+/// `None` keeps the present value.
 const LINKS: [(Option<LinkLayer>, i32, Option<u32>); 13] = [
     (Some(LinkLayer::Atm), 8, None),
     (Some(LinkLayer::Atm), 16, None),
@@ -190,7 +191,7 @@ fn place(value: Value) -> Option<usize> {
     if let Value::Int(place) = value { usize::try_from(place).ok() } else { None }
 }
 
-/// Several such words add up.
+/// Applies a word for a kind of link. The overheads of several such words add up.
 fn set_link(params: &mut Params, value: Value) -> bool {
     let Some(&(atm, overhead, mpu)) = place(value).and_then(|place| LINKS.get(place)) else { return false };
     params.atm = atm.unwrap_or(params.atm);

@@ -4,20 +4,20 @@ use super::params::{LinkLayer, Params};
 use crate::qdisc::psched::bytes_per_second;
 use crate::units::{Rate, Time};
 
-/// A rate, stored as the time that a byte takes, with as many binary digits as fit. Without a rate, nothing takes time.
+/// A rate, stored as the time that a byte takes: `ns` / 2^`shift` nanoseconds. Without a rate, that time is zero.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct ByteTime {
     ns: u64,
     shift: u32,
 }
 
-/// Places behind the point, at first.
+/// The largest `shift`: the number of binary digits after the point.
 const PLACES: u32 = 34;
-/// The smallest rate, in bytes per second, so that every packet leaves at some time.
+/// The smallest rate in bytes per second. Lower rates are raised to it, so that a packet never waits too long.
 const MIN_RATE: u64 = 64;
 
 impl ByteTime {
-    /// For a rate in bytes a second; 0 is no limit.
+    /// Converts a rate in bytes per second; 0 means no limit.
     pub fn new(rate: u64) -> ByteTime {
         if rate == 0 {
             return ByteTime::default();
@@ -43,22 +43,23 @@ impl ByteTime {
     }
 }
 
-/// The bytes that a packet takes up on the link beyond its length, and the lengths seen.
+/// Computes a packet's length on the link, and records the range of the lengths seen.
 #[derive(Clone, Debug)]
 pub struct Lengths {
-    /// Bytes that are subtracted from the length: the link's header, if an overhead replaces it.
+    /// Bytes that are subtracted from a packet's length. With `overhead` and without `raw` this is the link header,
+    /// otherwise 0.
     header: u32,
     overhead: i32,
     mpu: i32,
     atm: LinkLayer,
-    /// Least and greatest length.
+    /// The least and the greatest packet length seen, after `header` is subtracted.
     pub netlen: (u32, u32),
-    /// Least and greatest length on the link.
+    /// The least and the greatest length on the link.
     pub adjlen: (u32, u32),
 }
 
 impl Lengths {
-    /// As the parameters say, for a link whose header has `header` bytes.
+    /// The framing that these parameters ask for, on a link with a header of `header` bytes.
     pub fn new(params: &Params, header: u32) -> Lengths {
         Lengths {
             header: if params.overhead.is_some() && !params.raw { header } else { 0 },
@@ -99,7 +100,7 @@ impl Lengths {
         }
     }
 
-    /// Keeps the least and the greatest for the statistics.
+    /// Records the length of a packet for the statistics.
     #[inline]
     pub fn see(&mut self, bytes: u32) {
         let widen = |range: &mut (u32, u32), length: u32| *range = (range.0.min(length), range.1.max(length));
@@ -113,17 +114,17 @@ impl Lengths {
 /// The shaper of all tins together.
 #[derive(Clone, Debug)]
 pub struct Shaper {
-    /// The rate.
+    /// The rate of the shaper.
     pub rate: ByteTime,
     /// When the next packet may leave.
     time_next: u64,
-    /// Time at which the next packet may leave in spite of dropped packets that count as sent: at two thirds of the
-    /// rate.
+    /// With `ingress`, dropped packets delay the next packet as if they were sent. This is the time at which it may
+    /// leave all the same, so that packets leave at two thirds of the rate or faster.
     failsafe: u64,
 }
 
 impl Shaper {
-    /// For this bandwidth; without one it never holds packets back.
+    /// Creates a shaper for this bandwidth. Without a bandwidth it never holds packets back.
     pub fn new(bandwidth: Option<Rate>) -> Shaper {
         Shaper { rate: ByteTime::new(bandwidth.map_or(0, bytes_per_second)), time_next: 0, failsafe: 0 }
     }
@@ -133,7 +134,7 @@ impl Shaper {
         self.rate = Shaper::new(bandwidth).rate;
     }
 
-    /// Until when packets are held back.
+    /// Returns the time until which packets are held back; `None` if a packet may leave now.
     #[inline]
     pub fn held_until(&self, now: Time) -> Option<Time> {
         let next = self.time_next.min(self.failsafe);

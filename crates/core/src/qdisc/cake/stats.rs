@@ -31,7 +31,7 @@ fn of_tin(tin: &Tin) -> Stats {
 }
 
 impl<P> Cake<P> {
-    /// Counters of the whole, and of each tin.
+    /// Returns the counters of the whole discipline and of each tin.
     pub(super) fn counters(&self) -> Stats {
         let tins = self.params.tins.order().iter().map(|&tin| of_tin(&self.tins[tin]));
         let mut stats = numbers([

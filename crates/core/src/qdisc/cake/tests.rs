@@ -1,4 +1,4 @@
-//! cake: its tins, its queues and who shares them, COBALT's steps, the shaper, the filter of ACKs, and its words.
+//! Tests of cake: tins, queues, shares of hosts, COBALT, the shaper, the ACK filter and the parameters.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::ToString;
@@ -22,7 +22,7 @@ fn cake(line: &str) -> Bench<Cake<Parcel>> {
     Bench::new(Cake::new(&params(line), &CONTEXT))
 }
 
-/// Bytes that leave by flow, while the discipline is asked `times` times and its flows never run dry.
+/// Returns the bytes that each flow sends in `times` dequeues, while all flows always have packets queued.
 fn shares(bench: &mut Bench<Cake<Parcel>>, flows: &[(u32, (u32, u32))], times: u32) -> BTreeMap<u32, u32> {
     let mut sent = BTreeMap::new();
     let one = |(hash, hosts)| Parcel { hash, hosts: Some(hosts), bytes: 1000, ..Parcel::default() };
@@ -92,9 +92,9 @@ fn a_tins_times_follow_from_what_a_packet_takes_at_its_rate() {
     };
     assert_eq!(of("cake", 0), (5_000, 100_000, 1514));
     assert_eq!(of("cake rtt 10ms", 0), (500, 10_000, 1514));
-    // 1514 bytes take 12.112 ms at 1 Mbit/s, and half as long again is the target.
+    // 1514 bytes take 12.112 ms at 1 Mbit/s, and the target is 1.5 times that.
     assert_eq!(of("cake bandwidth 1mbit", 0), (18_168, 113_168, 300));
-    // A 16th of it, 7812 bytes a second: the target is 290.7 ms, and twice that the interval.
+    // The bulk tin has a 16th of the rate, 7812 bytes a second: the target is 290.7 ms, and the interval twice that.
     assert_eq!(of("cake bandwidth 1mbit", 1), (290_706, 581_413, 300));
     assert_eq!(of("cake bandwidth 40mbit besteffort", 0), (5_000, 100_000, 1220));
     assert_eq!(of("cake bandwidth 100mbit", 0).2, 1514);
@@ -131,7 +131,7 @@ fn a_higher_tin_goes_first_until_its_share_is_used_up() {
             None => now = bench.qdisc.next_event(),
         }
     }
-    // Voice has a quarter as its own. The rest goes to best effort, whose tin has all as its share.
+    // The rate of voice is a quarter. Best effort, whose rate is the whole bandwidth, gets the rest.
     assert!((48..=52).contains(&sent[1]), "{sent:?}");
 }
 
@@ -150,7 +150,7 @@ fn without_a_shaper_tins_share_by_their_weights() {
         *sent.entry(packet.dscp).or_insert(0) += 1;
         bench.arrive(ms(0), packet);
     }
-    // 1024 to 64 to 256.
+    // The weights are 1024 for best effort, 64 for bulk and 256 for voice.
     assert!((1590..=1610).contains(&sent[&0]) && (95..=105).contains(&sent[&8]), "{sent:?}");
 }
 
@@ -165,7 +165,7 @@ fn wash_takes_the_dscp_away_after_it_has_told_the_tin() {
 #[test]
 fn eight_flows_of_a_set_have_queues_of_their_own_and_the_ninth_shares_one() {
     let mut bench = cake("cake besteffort flows");
-    // All have the same place.
+    // All flows hash to the same set of queues.
     let flows: Vec<u32> = (0..9).map(|number| 7 + number * 1024).collect();
     for &flow in &flows[..8] {
         bench.put(ms(0), flow, 100);
@@ -175,7 +175,7 @@ fn eight_flows_of_a_set_have_queues_of_their_own_and_the_ninth_shares_one() {
     assert_eq!(bench.counter("tins.0.way_indirect_hits"), 1);
     bench.put(ms(0), flows[8], 100);
     assert_eq!(bench.counter("tins.0.way_collisions"), 1);
-    // The queue is the ninth's now; the first, which shares it, would have to look for one.
+    // The ninth flow has taken over the queue of the first, which would have to look for another one.
     let order: Vec<u32> = core::iter::from_fn(|| bench.take_flow(ms(0))).collect();
     assert_eq!(order.len(), 10);
     assert_eq!(order.iter().position(|&flow| flow == flows[8]), Some(1), "in the queue of the first: {order:?}");
@@ -225,7 +225,7 @@ fn the_last_packet_of_a_queue_is_never_dropped_and_a_long_wait_ends_in_drops_at_
     assert!(times.len() > 50, "{times:?}");
     let mean = |gaps: &[u64]| gaps.iter().sum::<u64>() / gaps.len() as u64;
     assert!(mean(&gaps[..10]) > 2 * mean(&gaps[gaps.len() - 10..]), "{gaps:?}");
-    // One packet that waits for a minute.
+    // A queue with a single packet: it is sent although it waited for a minute.
     bench.put(ms(100_000), 1, 1500);
     assert_eq!(bench.take_flow(ms(160_000)), Some(1));
     assert!(bench.new_drops().is_empty());
@@ -242,7 +242,7 @@ fn ecn_capable_packets_are_marked_by_codel() {
     assert_eq!((bench.counter("tins.0.ecn_mark"), bench.drops.len()), (marked as u64, 0));
 }
 
-/// COBALT of a queue at 5 and 100 ms.
+/// A queue's COBALT with a target of 5 ms and an interval of 100 ms.
 fn cobalt() -> (cobalt::Vars, cobalt::Params, Rng) {
     let mut params = cobalt::Params::new(Variant::Linux7);
     (params.target, params.interval) = (5_000_000, 100_000_000);
@@ -259,7 +259,7 @@ fn count_falls_step_by_step_once_the_delay_is_below_target() {
     ask(&mut vars, 1000, 0);
     let drops = (1001..3000).filter(|&now| ask(&mut vars, now, 50).is_some()).count() as u32;
     assert_eq!(vars.count, drops + 1);
-    // A step down each 100 ms / sqrt(count): some 9 ms.
+    // `count` falls by one every 100 ms / sqrt(count), about 9 ms.
     let high = vars.count;
     ask(&mut vars, 3010, 0);
     assert!(vars.count >= high - 1);
@@ -278,7 +278,7 @@ fn a_new_queue_waits_no_interval_before_its_first_drop_as_in_linux() {
     };
     ask(1000, 0);
     assert_eq!((ask(1001, 6), ask(1002, 6)), (None, Some(DropReason::Codel)));
-    // Later it does: count has fallen to none, and its root is that of one.
+    // Much later `count` has fallen to 0, so the first drop waits for a whole interval.
     ask(5000, 0);
     let first = (5001..6000).find(|&now| ask(now, 6).is_some());
     assert_eq!(first, Some(5101));
@@ -296,7 +296,7 @@ fn blue_rises_at_overflows_and_falls_when_the_queue_is_empty_once_in_a_target_ea
     assert_eq!(vars.p_drop, 2 << 24);
     vars.queue_empty(ms(112), &params);
     assert_eq!(vars.p_drop, (2 << 24) - (1 << 20), "1/4096 less");
-    // ECN is no way out.
+    // BLUE drops ECN-capable packets too.
     vars.p_drop = u32::MAX;
     let mut packet = Parcel { enqueue_time: ms(112), ecn: Ecn::Ect0, ..Parcel::default() };
     assert_eq!(vars.should_drop(ms(112), &mut packet, 0, &params, &mut rng), Some(DropReason::Early));
@@ -317,7 +317,7 @@ fn when_memory_is_used_up_the_longest_queue_loses_its_head() {
     assert_eq!(bench.counter("tins.0.unresponsive_flows"), 1);
 }
 
-/// In Linux a full segment of TCP fills 2344 bytes: cake without a rate holds 6614 of them, not 10240.
+/// In Linux a full TCP segment takes 2344 bytes of memory: without a rate, cake holds 6614 of them and not 10240.
 #[test]
 fn what_a_packet_takes_beside_its_length_counts_as_memory() {
     let mut bench = Bench::new(Cake::new(&params("cake besteffort memlimit 10000"), &Context { skb: 830, ..CONTEXT }));
@@ -349,7 +349,7 @@ fn a_shaper_lets_packets_leave_at_its_rate_with_what_they_take_up() {
             None => now = bench.qdisc.next_event(),
         }
     }
-    // 1000 bytes and 100 more, a byte a microsecond.
+    // A packet of 1000 bytes and an overhead of 100 take 1100 µs, at one byte per microsecond.
     assert!(times.iter().zip([0u64, 1100, 2200, 3300]).all(|(&time, due)| time.abs_diff(due) <= 1), "{times:?}");
     assert_eq!((bench.qdisc.overlimits(), bench.counter("max_adj_size")), (3, 1100));
 }
@@ -374,7 +374,7 @@ fn at_ingress_dropped_packets_count_as_sent() {
     let (at_ingress, dropped) = rate("cake bandwidth 8mbit besteffort ingress");
     assert!((3999..=4001).contains(&at_egress), "{at_egress}");
     assert!(dropped > 100 && at_ingress < 3999, "{at_ingress} and {dropped}");
-    // But never below two thirds.
+    // The rate never falls below two thirds of the bandwidth.
     assert!(at_ingress >= 2666, "{at_ingress}");
 }
 
@@ -383,7 +383,7 @@ fn ack(number: u32) -> Segment {
     Segment { stream: 1, ack: number, acks: true, pure: true, ..Segment::default() }
 }
 
-/// The numbers of the packets that the filter drops, when these come one after the other.
+/// Returns the numbers of the packets that the filter drops when these segments arrive in order.
 fn filtered(line: &str, segments: &[Segment]) -> Vec<u32> {
     let mut bench = cake(line);
     for &segment in segments {
@@ -408,7 +408,7 @@ fn of_acks_that_wait_one_is_left_before_the_newest_and_none_by_the_aggressive_fi
 fn an_ack_that_says_more_than_that_it_acks_is_kept() {
     let filter = |odd: Segment| filtered("cake besteffort ack-filter", &[ack(1000), odd, ack(3000), ack(4000)]);
     assert_eq!(filter(ack(2000)), [0, 1]);
-    // An ACK with another echo behind an eligible one keeps it; and it is itself the only one of its kind.
+    // An ACK with another ECN echo protects the ACK before it, and is itself the only one with its echo.
     assert_eq!(filter(Segment { echo: 1, ..ack(2000) }), []);
     assert_eq!(filter(Segment { pure: false, ..ack(2000) }), [0], "data or other flags");
     assert_eq!(filter(Segment { stream: 2, ..ack(2000) }), [0], "another flow's");

@@ -12,25 +12,25 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
-/// Queues of a tin.
+/// Number of queues in a tin.
 pub const QUEUES: usize = 1024;
-/// Tins at most.
+/// The largest number of tins.
 pub const TINS: usize = 8;
 
 /// A queue's place in the round.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Set {
-    /// Nowhere.
+    /// The queue is not in the round.
     #[default]
     None,
-    /// In the list of queues that have just become active.
+    /// In the list of queues that have just become active (`List::New`).
     Sparse,
-    /// It became active and was empty before its turn. It waits in the list of bulk queues until its deficit is used,
-    /// but counts as sparse.
+    /// The queue used up its first turn and was then empty. It waits in the list of bulk queues (`List::Old`), but
+    /// still counts as sparse.
     SparseWait,
-    /// In the list of queues with a backlog.
+    /// In the list of queues with a backlog (`List::Old`).
     Bulk,
-    /// Empty, until its COBALT state is inactive.
+    /// The queue is empty, and stays in the round until its COBALT state is inactive.
     Decaying,
 }
 
@@ -59,7 +59,7 @@ enum List {
     Decaying,
 }
 
-/// A value for each of `N` places, a power of two: no place is out of bounds.
+/// An array of `N` values, a power of two. An index is taken modulo `N`, so that it is never out of bounds.
 #[derive(Clone, Debug)]
 pub struct Table<T, const N: usize = QUEUES>(Box<[T; N]>);
 
@@ -71,7 +71,7 @@ impl<T: Clone + core::fmt::Debug, const N: usize> Table<T, N> {
 }
 
 impl<T, const N: usize> Table<T, N> {
-    /// All values, in order of their places.
+    /// Returns all values, in the order of their indices.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter()
     }
@@ -92,7 +92,8 @@ impl<T, const N: usize> IndexMut<usize> for Table<T, N> {
     }
 }
 
-/// Rings of queues: each list is a ring through its own node after those of the queues.
+/// The lists of a tin as doubly linked rings. A node holds the nodes before and after it. The first `QUEUES` nodes are
+/// the queues; each list then has a node of its own, which closes its ring.
 #[derive(Clone, Debug)]
 struct Rings(Table<(u16, u16), { 2 * QUEUES }>);
 
@@ -142,13 +143,13 @@ pub struct Counts {
     pub max_pkt_len: u32,
 }
 
-/// An average that moves by a 2^`shift`th towards each sample.
+/// Returns the average after a sample, which counts with a weight of 2^-`shift`.
 pub fn ewma(average: u64, sample: u64, shift: u32) -> u64 {
     average - (average >> shift) + (sample >> shift)
 }
 
 impl Counts {
-    /// A packet has waited `delay` ns.
+    /// Counts a packet that waited `delay` ns.
     #[inline]
     pub fn delayed(&mut self, delay: u64) {
         self.avg_delay = ewma(self.avg_delay, delay, 8);
@@ -165,14 +166,15 @@ pub struct Tin {
     pub tags: Table<u32>,
     pub hosts: Table<Host>,
     rings: Rings,
-    /// Bytes of a queue's turn, if its host has no other.
+    /// Bytes that a queue may send in its turn if its hosts have no other backlogged flow.
     pub flow_quantum: u32,
     pub cobalt: cobalt::Params,
-    /// Up to this rate the tin has priority over lower ones.
+    /// The tin's rate in bytes per second; 0 without a bandwidth. Up to this rate it is served before tins with lower
+    /// numbers.
     pub rate: u64,
     pub byte_time: ByteTime,
     pub time_next: u64,
-    /// The tin's weight among others, without a shaper.
+    /// Without a shaper: the tin's weight, as bytes that it may send in its turn.
     pub quantum: i32,
     pub deficit: i32,
     pub backlog: u64,
@@ -185,7 +187,7 @@ pub struct Tin {
 impl Tin {
     fn new(params: &Params, rate: u64, quantum: u32, mtu: u32) -> Tin {
         let byte_time = ByteTime::new(rate);
-        // tc derives it, in whole µs.
+        // tc derives the target from `rtt`, in whole µs.
         let target = Span::from_micros((params.rtt.0 / 1000 / 20).max(1)).0;
         let mut cobalt = cobalt::Params::new(params.variant);
         cobalt.mtu_time = byte_time.of(mtu);
@@ -211,8 +213,8 @@ impl Tin {
         }
     }
 
-    /// Sets another tin's rate and the values derived from it (Linux's `cake_set_rate`). The queues and their state do
-    /// not change.
+    /// Copies the rate of another tin and the values derived from it (Linux's `cake_set_rate`). The queues and their
+    /// state do not change.
     pub fn take_rate(&mut self, other: &Tin) {
         (self.flow_quantum, self.cobalt) = (other.flow_quantum, other.cobalt);
         (self.rate, self.byte_time, self.quantum) = (other.rate, other.byte_time, other.quantum);
@@ -224,7 +226,7 @@ impl Tin {
         self.sparse + self.bulk > 0
     }
 
-    /// The queue whose turn it is; those that decay are looked at first, or last.
+    /// Returns the queue whose turn it is. Decaying queues come last, or with `decaying_first` also first.
     #[inline]
     pub fn first(&self, decaying_first: bool) -> Option<usize> {
         let first = |list| self.rings.first(list);
@@ -232,7 +234,7 @@ impl Tin {
         decaying.or_else(|| first(List::New)).or_else(|| first(List::Old)).or_else(|| first(List::Decaying))
     }
 
-    /// Puts a queue at the end of a list, from wherever it is.
+    /// Moves a queue from its present list, if any, to the end of this one.
     #[inline]
     fn list(&mut self, list: List, queue: usize) {
         self.rings.remove(queue);
@@ -280,7 +282,8 @@ impl Tin {
         self.list(List::Old, queue);
     }
 
-    /// Handles an empty queue in its turn: it leaves the round, at once or when its COBALT state is inactive.
+    /// Handles the turn of an empty queue. It leaves the round if its COBALT state is inactive; otherwise it decays
+    /// first.
     pub fn rest(&mut self, queue: usize, mode: FlowMode, now: Time) {
         let flow = &mut self.flows[queue];
         let calm = flow.cobalt.queue_empty(now, &self.cobalt);
@@ -318,7 +321,7 @@ impl Tin {
     }
 }
 
-/// The tin of each DSCP: `rest`, but for those listed.
+/// Returns the tin of each DSCP. DSCPs that are not listed belong to tin `rest`.
 const fn classified(rest: u8, listed: &[(u8, &[u8])]) -> [u8; 64] {
     let mut tins = [rest; 64];
     let mut class = 0;
@@ -334,7 +337,7 @@ const fn classified(rest: u8, listed: &[(u8, &[u8])]) -> [u8; 64] {
     tins
 }
 
-/// By the upper three bits (RFC 791's precedence).
+/// Returns the tin of each DSCP by its upper three bits (RFC 791's precedence).
 const fn by_precedence() -> [u8; 64] {
     let mut tins = [0; 64];
     let mut code = 0;
@@ -347,7 +350,7 @@ const fn by_precedence() -> [u8; 64] {
 
 static BESTEFFORT: [u8; 64] = [0; 64];
 static PRECEDENCE: [u8; 64] = by_precedence();
-/// RFC 4594's classes, in eight tins: 0 is lower effort (RFC 8622), 2 the default, 7 network control.
+/// The classes of RFC 4594 in eight tins: tin 0 is lower effort (RFC 8622), 2 the default, 7 network control.
 static DIFFSERV8: [u8; 64] = classified(
     2,
     &[
@@ -360,12 +363,12 @@ static DIFFSERV8: [u8; 64] = classified(
         (7, &[48, 56]),
     ],
 );
-/// 0 is best effort, 1 bulk, 2 video, 3 voice.
+/// Tin 0 is best effort, 1 bulk, 2 video, 3 voice.
 static DIFFSERV4: [u8; 64] = classified(
     0,
     &[(1, &[1, 8]), (2, &[4, 16, 18, 20, 22, 24, 26, 28, 30, 34, 36, 38]), (3, &[32, 40, 44, 46, 48, 56])],
 );
-/// 0 is best effort, 1 bulk, 2 voice.
+/// Tin 0 is best effort, 1 bulk, 2 voice.
 static DIFFSERV3: [u8; 64] = classified(0, &[(1, &[1, 8]), (2, &[4, 44, 46, 48, 56])]);
 
 impl TinMode {
@@ -391,7 +394,7 @@ impl TinMode {
     }
 }
 
-/// The tins that the parameters ask for: each with its share of the rate, and the same share of the weights.
+/// Creates the tins that the parameters ask for. A tin's weight is the same fraction of the largest as its rate.
 pub fn tins(params: &Params, mtu: u32) -> Vec<Tin> {
     let rate = params.bandwidth.map_or(0, bytes_per_second);
     let tin = |rate, quantum| Tin::new(params, rate, quantum, mtu);

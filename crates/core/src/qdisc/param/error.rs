@@ -11,7 +11,7 @@ pub struct Error {
     pub word: String,
     /// The fault, and what was expected.
     pub problem: String,
-    /// The nearest known name, if one is near.
+    /// A known name with a similar spelling, if there is one.
     pub nearest: Option<&'static str>,
 }
 

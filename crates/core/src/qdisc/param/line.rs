@@ -1,4 +1,5 @@
-//! A discipline's parameters as the words of a line: reading, printing, documenting, and drawing any for tests.
+//! Reads a discipline's parameters from the words of a line, prints them, documents them, and draws random ones for
+//! tests.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -10,7 +11,7 @@ use crate::rng::Rng;
 /// A parameter as reference pages and help show it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ParamDoc {
-    /// The word.
+    /// The parameter's name.
     pub name: &'static str,
     /// The word that switches a flag off.
     pub off: Option<&'static str>,
@@ -20,11 +21,11 @@ pub struct ParamDoc {
     pub default: String,
     /// The allowed range; empty if there is none.
     pub range: String,
-    /// One line.
+    /// A description of one line.
     pub doc: &'static str,
-    /// Not one of `tc`'s words.
+    /// Whether `tc` lacks this parameter.
     pub ours: bool,
-    /// Must be given.
+    /// Whether every line must give it.
     pub required: bool,
 }
 
@@ -33,9 +34,9 @@ pub struct ParamDoc {
 pub struct Discipline {
     /// The name.
     pub name: &'static str,
-    /// One line.
+    /// A description of one line.
     pub doc: &'static str,
-    /// A stock kernel and its `tc` have this discipline with the same parameters.
+    /// Whether a stock kernel and its `tc` have this discipline with the same parameters.
     pub tc: bool,
     /// Its parameters.
     pub params: Vec<ParamDoc>,
@@ -45,14 +46,14 @@ pub(crate) fn read_params<T: Parameters>(words: &mut Words, warnings: &mut Vec<S
     read_onto(T::blank(), true, words, warnings).map(|(params, _)| params)
 }
 
-/// Parameters as far as they are read.
+/// The state of reading a line.
 struct Reading<'w, T: Parameters> {
     params: T,
-    /// The names of those that were given.
+    /// The names of the parameters that were given.
     seen: Vec<&'static str>,
-    /// Those that were given as a zero that `tc` does not send.
+    /// The parameters that were given as a zero that `tc` does not send.
     zeros: Vec<&'static Param<T>>,
-    /// The last value, and how it was written.
+    /// The last parameter with a value, and the text of that value.
     last: Option<(&'static Param<T>, &'w str)>,
 }
 
@@ -150,7 +151,8 @@ impl<'w, T: Parameters> Reading<'w, T> {
     }
 }
 
-/// Reads a change onto the present parameters; also gives the words that `tc` hands over.
+/// Applies a line for `tc qdisc change` to the present parameters. Also returns the line with the parameters that `tc`
+/// sends to the kernel.
 pub(crate) fn change_params<T: Parameters>(
     present: &T,
     words: &mut Words,
@@ -172,12 +174,12 @@ pub(crate) fn change_params<T: Parameters>(
     Ok((params.clone(), single.fold(line, |line, param| line + " " + param.name)))
 }
 
-/// The words for `tc` of the parameters that are chosen.
+/// Prints the line for `tc` with the chosen parameters only.
 fn print_named<T: Parameters>(params: &T, chosen: impl Fn(&Param<T>) -> bool) -> String {
     let mut line = T::NAME.to_string();
     for param in T::PARAMS.iter().filter(|param| param.name != "variant" && param.ours != T::TC && chosen(param)) {
         let value = (param.get)(params);
-        // Where tc begins anew a flag is off anyway, and has no word for it.
+        // Where a change replaces all parameters, a flag that is not named is off; tc has no word for that.
         if value != Value::Unset && !(T::REPLACED && value == Value::Flag(false)) {
             print_param(&mut line, param, value);
         }
@@ -199,7 +201,7 @@ fn off_word<T>(param: &Param<T>) -> Option<&'static str> {
     if let Unit::Flag(off) = param.unit { Some(off) } else { None }
 }
 
-/// Every word that begins a parameter.
+/// Returns all words with which a parameter can begin.
 fn names<T>(param: &Param<T>) -> impl Iterator<Item = &'static str> {
     let name = param.unit.words().is_empty().then_some(param.name);
     name.into_iter().chain(off_word(param)).chain(param.unit.words().iter().copied())
@@ -234,14 +236,14 @@ fn read_value<T>(param: &Param<T>, words: &mut Words, warnings: &mut Vec<String>
     Ok(value)
 }
 
-/// A time without a unit from which on nobody means milliseconds: 1 ms.
+/// A time without a unit below this, 1 ms, causes a warning: its writer probably meant milliseconds.
 const BARE_IS_MEANT: u64 = 1_000_000;
 
 fn bare(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
 
-/// The rest of the line, as another discipline.
+/// Reads the remaining words of the line as the child discipline.
 fn read_child<T>(params: &mut T, param: &Param<T>, words: &mut Words, warnings: &mut Vec<String>) -> Result<(), Error> {
     let Some(name) = words.next() else {
         return Err(Error::new(param.name, format!("needs {}", param.unit.expects())));
@@ -249,7 +251,7 @@ fn read_child<T>(params: &mut T, param: &Param<T>, words: &mut Words, warnings: 
     param.child.as_ref().map_or(Ok(()), |child| (child.read)(params, name, words, warnings))
 }
 
-/// As many numbers as follow, in place of the first of those in `base`.
+/// Reads all numbers that follow. They replace the first ones of those packed in `base`.
 fn read_nibbles<T>(param: &Param<T>, base: Value, words: &mut Words) -> Result<Value, Error> {
     let Value::Int(mut packed) = base else { return Ok(Value::Unset) };
     let mut count = 0;
@@ -338,7 +340,7 @@ fn is_sound<T: Parameters>(params: &T) -> bool {
     whole.check().is_ok()
 }
 
-/// About half of the parameters at corners, as far as they fit together.
+/// Draws parameters for tests: about half of them from [`Param::corner`], as far as the values fit together.
 pub(crate) fn corner_params<T: Parameters>(rng: &mut Rng) -> T {
     let mut params = T::default();
     for param in T::PARAMS {
@@ -360,7 +362,8 @@ pub(crate) fn corner_params<T: Parameters>(rng: &mut Rng) -> T {
     params
 }
 
-/// A line with one to three parameters at corners; with all of them where a change names them all.
+/// Draws a line that changes one to three parameters to values from [`Param::corner`]. Where a change replaces all
+/// parameters, the line is a complete one.
 pub(crate) fn corner_line<T: Parameters>(present: &T, rng: &mut Rng) -> String {
     if T::REPLACED {
         return print_params(&corner_params::<T>(rng), Form::Compact);
@@ -370,7 +373,7 @@ pub(crate) fn corner_line<T: Parameters>(present: &T, rng: &mut Rng) -> String {
         let param = &T::PARAMS[rng.below(T::PARAMS.len() as u64) as usize];
         let value = param.corner(rng);
         let mut params = present.clone();
-        // A preset leaves nothing to print; a value that does not fit alone is refused anyway.
+        // A preset has no value to print. A value that does not fit on its own would be refused.
         if value != Value::Unset && (param.set)(&mut params, value) && !matches!(param.unit, Unit::Preset(_)) {
             print_param(&mut line, param, value);
         }

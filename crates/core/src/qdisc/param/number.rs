@@ -12,9 +12,9 @@ use alloc::string::{String, ToString};
 pub(crate) enum Fault {
     /// It does not begin with digits.
     NotANumber,
-    /// The text behind the digits is no unit of this kind.
+    /// The text after the digits is not a unit of this kind.
     UnknownUnit,
-    /// It is no whole number of the smallest step.
+    /// It is not a multiple of the smallest step.
     NotWhole,
     /// It does not fit in 64 bits.
     TooLarge,
@@ -22,10 +22,11 @@ pub(crate) enum Fault {
     Octal,
 }
 
-/// A unit, and how many base units it is.
+/// A unit's name, and its size in base units.
 pub(crate) type Unit = (&'static str, u64);
 
-/// Times in nanoseconds. `tc` itself knows no `ns` where a bare number is microseconds.
+/// Units of time in nanoseconds; a number without a unit counts `bare` ns. `tc` does not know `ns` where a bare number
+/// is microseconds.
 const fn times(bare: u64) -> [Unit; 13] {
     [
         ("", bare),
@@ -88,7 +89,8 @@ pub(crate) const RATE: &[Unit] = &[
     ("tibps", 8 << 40),
 ];
 
-/// Where the number ends and its unit begins, as `strtod` has it; no sign, hexadecimal or infinity.
+/// Splits a text into its number and the unit after it, where `strtod` would. Signs, hexadecimal numbers and infinity
+/// are not recognized.
 fn split(text: &str) -> (&str, &str) {
     let digits = |from: usize| text[from..].bytes().take_while(u8::is_ascii_digit).count();
     let whole = digits(0);
@@ -110,9 +112,10 @@ pub(crate) fn truncated(text: &str, units: &[Unit], step: u64) -> Result<u64, Fa
     let (number, suffix) = split(text);
     let number: f64 = number.parse().map_err(|_| Fault::NotANumber)?;
     let (_, unit) = units.iter().find(|(name, _)| name.eq_ignore_ascii_case(suffix)).ok_or(Fault::UnknownUnit)?;
-    // One factor, as tc multiplies by one: the last bit of the product decides which way a tie goes.
+    // tc multiplies the number by a single factor, so we do too: the last bit of the product can decide the rounding.
     let steps = number * (*unit as f64 / step as f64);
-    // A unit of ours, finer than what tc hands over.
+    // The unit is finer than the step that tc sends to the kernel (only ours are): the value must be a multiple of the
+    // step.
     if *unit < step && libm::floor(steps) != steps {
         return Err(Fault::NotWhole);
     }

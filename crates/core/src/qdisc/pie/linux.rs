@@ -1,4 +1,4 @@
-//! Linux's PIE controller, in its integers: what pie and fq_pie share (`include/net/pie.h`).
+//! Linux's PIE controller in its integer arithmetic, which pie and fq_pie share (`include/net/pie.h`).
 
 use super::Params;
 use crate::rng::Rng;
@@ -6,39 +6,39 @@ use crate::units::{Span, Time};
 
 /// A probability of one.
 pub const MAX_PROB: u64 = u64::MAX >> 8;
-/// The scheduler's clock counts in 2^6 ns.
+/// A tick of the scheduler's clock lasts 2^6 ns.
 pub const PSCHED_SHIFT: u32 = 6;
 const PSCHED_TICKS_PER_SEC: u64 = 1_000_000_000 >> PSCHED_SHIFT;
 /// Bytes over which the rate of departures is measured.
 const QUEUE_THRESHOLD: u32 = 16_384;
-/// `avg_dq_rate` is in 2^-8 bytes a tick.
+/// `avg_dq_rate` is in 2^-8 bytes per tick.
 const PIE_SCALE: u32 = 8;
-/// The burst allowance, which is granted again after a time without congestion.
+/// The burst allowance in ticks. It is restored when congestion is over.
 const MAX_BURST: u64 = ticks(Span::from_millis(150));
 
 const fn ticks(span: Span) -> u64 {
     span.0 >> PSCHED_SHIFT
 }
 
-/// The parameters on Linux's clock (`pie_params`).
+/// The parameters, with times in ticks of the scheduler's clock (`pie_params`).
 #[derive(Clone, Debug)]
 pub struct Control {
-    /// The delay aimed at.
+    /// The target delay.
     pub target: u64,
     /// Weight of the delay's distance from the target: probability per tick of delay.
     alpha: u64,
     /// Weight of the delay's change: probability per tick of delay.
     beta: u64,
-    /// Scale the probability with the packet's size.
+    /// Whether the probability is scaled with the packet's size.
     bytemode: bool,
-    /// Take the delay from the rate of departures.
+    /// Whether the delay is computed from the departure rate.
     pub dq_rate_estimator: bool,
-    /// The largest packet.
+    /// The size of the largest packet, in bytes.
     mtu: u32,
 }
 
 impl Control {
-    /// From spans of real time; `mtu` is the largest packet in bytes as the link counts it.
+    /// Converts the parameters. `mtu` is the size in bytes of the largest packet on the link.
     pub fn new(params: &Params, mtu: u32) -> Control {
         let gain = |sixteenths: u32| (u64::from(sixteenths) * (MAX_PROB / PSCHED_TICKS_PER_SEC)) >> 4;
         Control {
@@ -51,12 +51,12 @@ impl Control {
         }
     }
 
-    /// With other parameters, before the same link.
+    /// Returns other parameters for the same link.
     pub fn changed(&self, params: &Params) -> Control {
         Control::new(params, self.mtu)
     }
 
-    /// The weights at this probability: small probabilities change in small steps. RFC 8033 §4.2.
+    /// Returns `alpha` and `beta` at this probability. They are smaller for small probabilities (RFC 8033 §4.2).
     fn gains(&self, prob: u64) -> (u64, u64) {
         let (mut alpha, mut beta) = (self.alpha, self.beta);
         if prob < MAX_PROB / 10 {
@@ -73,21 +73,21 @@ impl Control {
 /// The state of one queue under PIE (`pie_vars`); moments and spans in ticks of the scheduler's clock.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Vars {
-    /// The delay as last seen.
+    /// The latest delay.
     pub qdelay: u64,
     /// The delay at the last update.
     pub qdelay_old: u64,
-    /// The rest of the burst allowance.
+    /// The remaining burst allowance.
     pub burst_time: u64,
-    /// When the last packet left, or the measurement of the rate began.
+    /// The time of the last departure. With `dq_rate_estimator`, the start of the present measurement.
     dq_tstamp: Option<u64>,
     /// The drop probability, as a fraction of [`MAX_PROB`].
     pub prob: u64,
-    /// The probabilities of all arrivals since the last drop, summed up.
+    /// The sum of the drop probabilities of all arrivals since the last drop.
     pub accu_prob: u64,
-    /// Bytes that left during the present measurement of the rate.
+    /// Bytes that left during the present measurement of the departure rate; `None` outside of one.
     dq_count: Option<u64>,
-    /// The rate of departures, in 2^-8 bytes a tick; 0 if not known.
+    /// The average departure rate, in 2^-8 bytes per tick; 0 if it is not known.
     avg_dq_rate: u32,
 }
 
@@ -180,7 +180,7 @@ impl Vars {
         dtime
     }
 
-    /// `times` updates of the probability, without an arrival or departure between them.
+    /// Updates the probability `times` times. There was no arrival or departure between these updates.
     #[inline]
     pub fn update(&mut self, times: u64, control: &Control, backlog: u32) {
         if times > 0 {
@@ -194,7 +194,7 @@ impl Vars {
             let before = self.clone();
             self.calculate_probability(control, backlog);
             if *self == before {
-                break; // The others would not change anything either.
+                break; // The remaining updates would change nothing either.
             }
         }
     }
@@ -208,7 +208,7 @@ impl Vars {
         } else {
             (self.qdelay, self.qdelay_old)
         };
-        // A delay of zero with something queued: the backlog is very small, and the probability does not decay.
+        // If the delay is zero with a backlog, the backlog is very small. The probability then does not decay.
         let mut decays = qdelay != 0 || backlog == 0;
         let (alpha, beta) = control.gains(self.prob);
         // RFC 8033 §4.2: alpha (delay - target) + beta (delay - delay before)
@@ -220,7 +220,7 @@ impl Vars {
         if delta > (MAX_PROB / 50) as i64 && self.prob >= MAX_PROB / 10 {
             delta = (MAX_PROB / 100 * 2) as i64;
         }
-        // A delay of more than 250 ms: 2 % more.
+        // With a delay of more than 250 ms, the step is 2 % larger.
         if qdelay > ticks(Span::from_millis(250)) {
             delta = delta.wrapping_add((MAX_PROB / 50) as i64);
         }
@@ -245,13 +245,13 @@ impl Vars {
         }
     }
 
-    /// Congestion is over (`pie_vars_init`): the delays and the probability stay.
+    /// Resets the state when congestion is over (`pie_vars_init`). The delays and the probability keep their values.
     fn restart(&mut self) {
         let Vars { qdelay, qdelay_old, prob, .. } = *self;
         *self = Vars { qdelay, qdelay_old, prob, ..Vars::default() };
     }
 
-    /// The rate of departures in bytes per second.
+    /// The average departure rate in bytes per second.
     pub fn rate(&self) -> u64 {
         (u64::from(self.avg_dq_rate) * PSCHED_TICKS_PER_SEC) >> PIE_SCALE
     }

@@ -10,7 +10,7 @@ const MAX_BURST: Span = Span::from_millis(150);
 const MAX_ECNTH: f64 = 0.1;
 /// RFC 8033 §5.2: `DQ_THRESHOLD`, in bytes.
 const DQ_THRESHOLD: u64 = 1 << 14;
-/// RFC 8033 appendix B: the weight of a new measurement, DQ_THRESHOLD / 2^16.
+/// RFC 8033 appendix B: the weight of a new measurement in the average, DQ_THRESHOLD / 2^16.
 const WEIGHT: f64 = (DQ_THRESHOLD as f64) / 65_536.0;
 
 /// The computation that both appendices share.
@@ -20,11 +20,11 @@ struct Control {
     target: Span,
     /// `T_UPDATE`.
     tupdate: Span,
-    /// 1/s.
+    /// The weight of the delay's distance from the target, in 1/s.
     alpha: f64,
-    /// 1/s.
+    /// The weight of the delay's change, in 1/s.
     beta: f64,
-    /// With no more bytes queued nothing is dropped: 2 `MEAN_PKTSIZE`.
+    /// Nothing is dropped while this number of bytes or less is queued: 2 `MEAN_PKTSIZE`.
     few: u64,
 }
 
@@ -40,7 +40,7 @@ impl Control {
         }
     }
 
-    /// The updates of `update` that are due before `now`, the last one set aside, as time.
+    /// Returns the largest multiple of `tupdate` that can be added to `update` so that it remains before `now`.
     fn whole_periods(&self, update: Time, now: Time) -> Span {
         Span(now.since(update).0.saturating_sub(1) / self.tupdate.0 * self.tupdate.0)
     }
@@ -50,7 +50,7 @@ impl Control {
         delay.0 < self.target.0 / 2
     }
 
-    /// The change of the probability. RFC 8033 §4.2, with the steps of its table.
+    /// Returns the change of the probability at an update, scaled by the table of RFC 8033 §4.2.
     fn change(&self, prob: f64, delay: Span, before: Span) -> f64 {
         let (delay, before) = (delay.as_secs_f64(), before.as_secs_f64());
         let p = self.alpha * (delay - self.target.as_secs_f64()) + self.beta * (delay - before);
@@ -85,7 +85,7 @@ pub struct Basic {
 }
 
 impl Basic {
-    /// At time zero; `mtu` in bytes.
+    /// The state at time zero. `mtu` is in bytes.
     pub fn new(params: &Params, mtu: u64) -> Basic {
         Basic {
             control: Control::new(params, mtu),
@@ -97,7 +97,7 @@ impl Basic {
         }
     }
 
-    /// The delay as last seen.
+    /// The delay of the packet that left last; zero after a dequeue found the queue empty.
     pub fn delay(&self) -> Span {
         self.current_qdelay
     }
@@ -107,7 +107,7 @@ impl Basic {
         self.drop_prob < MAX_ECNTH
     }
 
-    /// The updates that were due before `now`.
+    /// Computes the updates that were due before `now`.
     #[inline]
     pub fn update(&mut self, now: Time) {
         while self.next < now {
@@ -115,7 +115,7 @@ impl Basic {
             self.calculate_drop_prob();
             self.next += self.control.tupdate;
             if before == (self.drop_prob, self.qdelay_old, self.burst_allowance) {
-                // The others would not change anything either.
+                // The remaining updates would change nothing either.
                 self.next += self.control.whole_periods(self.next, now);
             }
         }
@@ -159,7 +159,7 @@ impl Basic {
 #[derive(Clone, Debug)]
 pub struct Enhanced {
     control: Control,
-    /// `TAIL_DROP` / 3: the bytes from which on PIE is active.
+    /// PIE becomes active when this number of bytes is queued: `TAIL_DROP` / 3.
     third: u64,
     pub(super) active: bool,
     pub(super) burst_allowance: Span,
@@ -167,18 +167,18 @@ pub struct Enhanced {
     pub drop_prob: f64,
     pub(super) accu_prob: f64,
     pub(super) qdelay_old: Span,
-    /// When the last update was, or PIE became active.
+    /// The time of the last update, or at which PIE became active.
     last_timestamp: Time,
     /// Bytes that left during the present measurement.
     dq_count: u64,
     measurement_start: Time,
     pub(super) in_measurement: bool,
-    /// The time that `DQ_THRESHOLD` bytes take to leave; zero if not known.
+    /// The average time in ns that `DQ_THRESHOLD` bytes take to leave; zero if it is not known.
     pub(super) avg_dq_time: f64,
 }
 
 impl Enhanced {
-    /// At time zero; `mtu` and `tail_drop` in bytes.
+    /// The state at time zero. `mtu` and `tail_drop` are in bytes.
     pub fn new(params: &Params, mtu: u64, tail_drop: u64) -> Enhanced {
         Enhanced {
             control: Control::new(params, mtu),
@@ -201,7 +201,7 @@ impl Enhanced {
         self.qdelay_old
     }
 
-    /// Whether a mark may stand for a drop.
+    /// Whether a mark may replace a drop.
     pub fn marks(&self) -> bool {
         self.drop_prob < MAX_ECNTH
     }
@@ -211,7 +211,8 @@ impl Enhanced {
         self.accu_prob = 0.0;
     }
 
-    /// The updates that were due before `now`, with this backlog in bytes since.
+    /// Computes the updates that were due before `now`. `backlog`, in bytes, has not changed since the
+    /// last of them.
     #[inline]
     pub fn update(&mut self, now: Time, backlog: u64) {
         while self.active && self.last_timestamp + self.control.tupdate < now {
@@ -271,12 +272,12 @@ impl Enhanced {
         drop && self.burst_allowance == Span::ZERO
     }
 
-    /// A packet was queued; the backlog is now `backlog` bytes.
+    /// Handles a packet that was queued. The backlog is now `backlog` bytes.
     pub fn queued(&mut self, now: Time, backlog: u64) {
         if self.active || backlog < self.third {
             return;
         }
-        // RFC 8033 appendix B: over a third of the buffer PIE is turned on.
+        // RFC 8033 appendix B: PIE becomes active when a third of the buffer is in use.
         *self = Enhanced {
             control: self.control.clone(),
             third: self.third,
@@ -293,7 +294,7 @@ impl Enhanced {
         };
     }
 
-    /// A packet of `bytes` left `backlog` behind.
+    /// Handles the departure of a packet of `bytes`, which leaves a backlog of `backlog` bytes.
     pub fn dequeued(&mut self, now: Time, bytes: u32, backlog: u64) {
         if self.in_measurement {
             self.dq_count += u64::from(bytes);

@@ -23,7 +23,8 @@ fn near(one: f64, other: f64) -> bool {
     (one - other).abs() <= 1e-3 * other.abs()
 }
 
-/// A controller of appendix A that sees these delays at its updates, in nanoseconds; the probability after each.
+/// Feeds a controller of appendix A with these delays, in nanoseconds, one for each update. Returns the probability
+/// after each update.
 fn basic(params: &Params, delays: &[u64]) -> Vec<f64> {
     let mut basic = Basic::new(params, 1514);
     let step = |(number, delay): (usize, &u64)| {
@@ -34,7 +35,7 @@ fn basic(params: &Params, delays: &[u64]) -> Vec<f64> {
     delays.iter().enumerate().map(step).collect()
 }
 
-/// As [`basic`], Linux's controller; its delays are those of packets that waited, with more behind them.
+/// As [`basic`], for Linux's controller. Each delay is that of a packet which leaves others in the queue.
 fn linux(params: &Params, delays: &[u64]) -> Vec<f64> {
     let (control, mut vars) = (control(params, 1514), Vars::default());
     let step = |delay: &u64| {
@@ -79,7 +80,7 @@ fn rfc8033_statement_01_arrivals_are_dropped_but_not_when_hardly_anything_waits(
         let mut bench = pie(&of(variant));
         set(&mut bench, 1.0, Span::from_millis(20));
         bench.fill(ms(1), 1, 1514, 4);
-        // Two go in always; the RFC lets the third in too.
+        // The first two packets are always accepted. The RFC also accepts the third.
         let expected = if variant == Variant::Linux { [2, 3].as_slice() } else { [3].as_slice() };
         let dropped: Vec<u32> = bench.new_drops().into_iter().map(|(id, _)| id).collect();
         assert_eq!(dropped, expected, "{variant:?}: two packets are few");
@@ -91,7 +92,7 @@ fn rfc8033_statement_02_every_15_ms_the_probability_follows_the_delay_and_its_ch
     let params = of(Variant::Rfc8033);
     assert_eq!((params.target, params.tupdate), (Span::from_millis(15), Span::from_millis(15)));
     let mut basic = Basic::new(&params, 1514);
-    basic.drop_prob = 0.5; // unscaled
+    basic.drop_prob = 0.5; // so large that the steps are not scaled down
     basic.dequeued(Span::from_millis(25));
     basic.update(ms(15));
     assert_eq!(basic.drop_prob, 0.5, "a packet of the moment of an update comes before it");
@@ -108,7 +109,7 @@ fn rfc8033_statement_03_small_probabilities_change_in_small_steps() {
     for (prob, divisor) in table {
         let mut basic = Basic::new(&of(Variant::Rfc8033), 1514);
         basic.drop_prob = prob;
-        basic.dequeued(Span::from_millis(15)); // beta's part only
+        basic.dequeued(Span::from_millis(15)); // at the target, so that only beta's term remains
         basic.update(ms(15) + Span(1));
         assert!(near(basic.drop_prob - prob, 1.25 * 0.015 / divisor), "{prob}");
         let (control, mut vars) = (control(&Params::default(), 1514), Vars::default());
@@ -146,7 +147,7 @@ fn rfc8033_statement_05_the_probability_stays_from_0_to_1() {
     assert!(up.iter().all(|prob| (0.0..=1.0).contains(prob)) && up[39] == 1.0, "{up:?}");
     let down = basic(&of(Variant::Rfc8033), &[100 * MS, 0, 0, 0]);
     assert!(down[0] > 0.0 && down[1..].iter().all(|&prob| prob == 0.0), "{down:?}");
-    // Linux's is not bounded from above: beyond one it means one, and it falls back to one when it overflows.
+    // Linux does not bound the probability from above. A value above one acts as one; an overflow sets it to one.
     let (control, mut vars) = (control(&Params::default(), 1514), Vars::default());
     (vars.prob, vars.qdelay) = (u64::MAX - 5, 1 << 24);
     vars.update(1, &control, 15_140);
@@ -166,7 +167,8 @@ fn rfc8033_statement_06_a_burst_of_150_ms_passes_after_a_quiet_time() {
     };
     assert_eq!(allowance(&bench), Span::from_millis(150));
     bench.take(ms(20));
-    // 19 ms were too long: the allowance shrinks at each update, and nothing is dropped until it is used up.
+    // A delay of 19 ms is not below half the target, so the burst allowance shrinks at each update. Nothing is dropped
+    // until it is used up.
     for at in 21..166 {
         bench.put(ms(at), 1, 1514);
     }
@@ -233,7 +235,7 @@ fn rfc8033_statement_07_b_measures_departures_over_16_kilobytes_with_a_weight_of
 
 #[test]
 fn rfc8033_statement_08_half_the_period_needs_half_of_alpha_and_a_quarter_of_it_more_in_beta() {
-    // Unscaled, and with a delay that rises evenly, both come to the same probability.
+    // Without scaling, and with a delay that rises evenly, both appendices reach the same probability.
     let run = |params: &Params, delays: &[u64]| {
         let mut basic = Basic::new(params, 1514);
         (basic.drop_prob, basic.qdelay_old) = (0.5, Span::from_millis(10));
@@ -268,7 +270,7 @@ fn linux_updates_first_after_512_ms_and_then_every_20() {
             bench.counter("prob") != before
         })
         .collect();
-    // At 513, 533 and 553 ms the updates of 512, 532 and 552 have been.
+    // At 513, 533 and 553 ms the updates of 512, 532 and 552 ms have changed the probability.
     assert_eq!(probs, [true, false, true, false, true, false, true]);
 }
 
@@ -279,7 +281,7 @@ fn linux_spreads_drops_and_marks_below_a_tenth() {
     (vars.burst_time, vars.qdelay, vars.prob) = (0, control.target, MAX_PROB / 100);
     let drops: Vec<u32> = (0..20_000).filter(|_| vars.drop_early(&control, 100_000, 1000, &mut rng)).collect();
     let gaps: Vec<u32> = drops.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    // 85 times a hundredth must have summed up before the next, and 850 times force one.
+    // At a probability of 0.01, the next drop comes after 85 arrivals (sum 0.85) and at most 850 (sum 8.5).
     assert!(gaps.iter().all(|gap| (85..=850).contains(gap)) && drops.len() > 90, "{gaps:?}");
 
     let mut bench = pie(&Params { ecn: true, ..Params::default() });
@@ -342,7 +344,7 @@ fn many_updates_at_once_end_where_each_on_its_own_does() {
             }
             for at in (1_500..20_000).step_by(7) {
                 if asked(at) {
-                    // Bringing the state up to date is all that these do.
+                    // The discipline only computes the updates that are due.
                     bench.qdisc.update(ms(at));
                 }
             }
@@ -406,7 +408,7 @@ fn rfc8033_b_marks_below_a_tenth_only_and_caps_steps_from_there_on_only() {
         enhanced.drop_prob = prob;
         assert_eq!(enhanced.marks(), marks);
     }
-    // 16 KiB a millisecond: the backlog says the delay.
+    // At a departure rate of 16 KiB per ms, the backlog gives the delay.
     for (prob, backlog, rise) in [(0.05, 1_638_400, (0.125 * 0.085 + 1.25 * 0.1) / 2.0), (0.5, 245_760, 1.25 * 0.015)] {
         let mut enhanced = Enhanced::new(&of(Variant::Rfc8033b), 1514, 30_000);
         enhanced.queued(ms(0), 20_000);

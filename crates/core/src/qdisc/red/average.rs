@@ -1,4 +1,5 @@
-//! RED in Linux's integers: what red and choke share (`include/net/red.h`), and what `tc` computes for the kernel.
+//! RED in Linux's integer arithmetic, which red, choke and sfq share (`include/net/red.h`), and the values that `tc`
+//! computes for the kernel.
 
 use crate::qdisc::psched::xmittime_ticks;
 use crate::rng::Rng;
@@ -9,19 +10,19 @@ use crate::units::{Rate, Time};
 pub struct Words {
     /// Average queue above which packets are dropped at random.
     pub min: u32,
-    /// Average queue from which all are dropped.
+    /// Average queue from which all packets are dropped.
     pub max: u32,
-    /// Mean packet in bytes; one packet of a queue that counts packets is this number of bytes.
+    /// Mean packet size in bytes. If the queue counts packets, each counts as this number of bytes.
     pub avpkt: u32,
-    /// Packets that may come at once.
+    /// Size in packets of the bursts that RED tolerates.
     pub burst: u32,
     /// Drop probability at `max`.
     pub probability: f64,
-    /// Rate of the link, for the average's decay while it is idle.
+    /// Rate of the link, by which the average decays while the queue is idle.
     pub bandwidth: Rate,
 }
 
-/// Places of the table of decays.
+/// Number of entries in the table of the decay.
 const STAB: usize = 256;
 /// One percent of 2^32, rounded.
 const ONE_PERCENT: u32 = 42_949_673;
@@ -29,14 +30,14 @@ const ONE_PERCENT: u32 = 42_949_673;
 /// The parameters as the kernel has them.
 #[derive(Clone, Debug)]
 pub struct Parms {
-    /// Thresholds of the average, with `wlog` bits behind the point.
+    /// The lower threshold of the average, with `wlog` bits after the point.
     pub qth_min: u64,
-    /// As `qth_min`.
+    /// The upper threshold of the average, with `wlog` bits after the point.
     pub qth_max: u64,
     qth_delta: u32,
-    /// Probability at `qth_max`, of 2^32.
+    /// Probability at `qth_max`, in 2^-32.
     max_p: u32,
-    /// `max_p` over `qth_delta`: random numbers are divided by it.
+    /// `max_p` / `qth_delta`. Random numbers are divided by it.
     max_p_delta: u32,
     target_min: u64,
     target_max: u64,
@@ -49,28 +50,30 @@ pub struct Parms {
 #[expect(clippy::enum_variant_names, reason = "Linux's names")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Below the thresholds, or spared.
+    /// Accept the packet: the average is below the thresholds, or no drop is due.
     DontMark,
-    /// Between the thresholds, and drawn.
+    /// Mark or drop the packet at random: the average is between the thresholds.
     ProbMark,
-    /// Above the thresholds.
+    /// Mark or drop the packet: the average is above the thresholds.
     HardMark,
 }
 
 /// The state.
 #[derive(Clone, Copy, Debug)]
 pub struct Vars {
-    /// Packets since the last random number; −1 below the thresholds.
+    /// Packets since the last random number was drawn; −1 if the average is not between the
+    /// thresholds.
     pub qcount: i32,
-    /// The random number that decides about the next packets.
+    /// The random number that determines the distance to the next mark.
     pub qr: u32,
-    /// The average, with `wlog` bits behind the point.
+    /// The average queue, with `wlog` bits after the point.
     pub qavg: u64,
-    /// Since when the queue is idle.
+    /// The time since which the queue is idle; `None` if it is not.
     pub qidlestart: Option<Time>,
 }
 
-/// `tc`'s weight of the average: the least n with `burst + 1 − min ≤ (1 − (1 − 2⁻ⁿ)^burst) 2ⁿ` (`tc_red_eval_ewma`).
+/// Computes the weight 2⁻ⁿ of the average as `tc` does: the least n with
+/// `burst + 1 − min ≤ (1 − (1 − 2⁻ⁿ)^burst) 2ⁿ` (`tc_red_eval_ewma`).
 fn ewma(min: f64, burst: u32) -> Option<u32> {
     let wanted = f64::from(burst) + 1.0 - min;
     let reached = |wlog: &u32| {
@@ -80,7 +83,7 @@ fn ewma(min: f64, burst: u32) -> Option<u32> {
     if wanted < 1.0 { None } else { (1..32).find(reached) }
 }
 
-/// `tc`'s number of random bits (`tc_red_eval_P`), which counts if the probability is too small for 32 bits.
+/// Computes `tc`'s number of random bits (`tc_red_eval_P`). The kernel uses it if the probability is zero in 32 bits.
 fn random_bits(probability: f64, delta: u32) -> Option<u32> {
     let mut share = probability / f64::from(delta.max(1));
     let mut bits = 0;
@@ -91,9 +94,10 @@ fn random_bits(probability: f64, delta: u32) -> Option<u32> {
     (bits < 32).then_some(bits)
 }
 
-/// `tc`'s table of how many bits the average loses over an idle time, and the log of its step in µs.
+/// Computes `tc`'s table of the decay: the number of bits by which the average is shifted after an idle time. Also
+/// returns the base-2 logarithm of the table's step in µs.
 fn idle_damping(wlog: u32, words: &Words) -> Option<([u8; STAB], u32)> {
-    // tc counts in ticks of 64 ns what the kernel counts in µs.
+    // tc computes with ticks of 64 ns, but the kernel reads the table in µs.
     let xmit_time = xmittime_ticks(words.bandwidth, words.avpkt) as f64;
     let per_unit = -libm::log(1.0 - 1.0 / f64::from(1u32 << wlog)) / xmit_time;
     let longest = 31.0 / per_unit;
@@ -106,9 +110,10 @@ fn idle_damping(wlog: u32, words: &Words) -> Option<([u8; STAB], u32)> {
 }
 
 impl Parms {
-    /// The parameters that `tc` and the kernel derive from these words. The error is the word that one of them refuses, and why.
+    /// Computes the parameters that `tc` and the kernel derive from these words. The error is the word that one of them
+    /// refuses, and the reason.
     pub fn new(words: &Words, packets: bool) -> Result<Parms, (&'static str, &'static str)> {
-        // choke counts packets: tc takes each for one of the mean length.
+        // choke counts packets; tc assumes the mean size for each.
         let (unit, min) = match packets {
             true => (words.avpkt, f64::from(words.min)),
             false => (1, f64::from(words.min) / f64::from(words.avpkt)),
@@ -141,13 +146,14 @@ impl Parms {
         })
     }
 
-    /// The average after a queue of `backlog` was seen.
+    /// Returns the average after an arrival that found `backlog` in the queue.
     #[inline]
     fn no_idle_time(&self, qavg: u64, backlog: u64) -> u64 {
         qavg.wrapping_add(backlog).wrapping_sub(qavg >> self.wlog)
     }
 
-    /// The average after an idle time: the table has the number of bits that it loses, and the first part is linear.
+    /// Returns the average after an idle time. The table gives the number of bits by which it is shifted. Where that is
+    /// 0, the decay is linear.
     fn after_idle_time(&self, qavg: u64, since: Time, now: Time) -> u64 {
         let us_idle = (now.since(since).0 / 1000).min(255 << self.scell_log);
         match self.stab[(us_idle >> self.scell_log) as usize & (STAB - 1)] {
@@ -173,7 +179,7 @@ impl Parms {
         } else if qavg < self.target_min && self.max_p >= ONE_PERCENT {
             self.max_p = self.max_p / 10 * 9;
         }
-        // To nearest; halves up.
+        // Round to nearest, halves up.
         let nearest = (u64::from(self.max_p) + u64::from(self.qth_delta / 2)) / u64::from(self.qth_delta);
         self.max_p_delta = (nearest as u32).max(1);
     }
@@ -185,12 +191,12 @@ impl Parms {
 }
 
 impl Vars {
-    /// The average of a queue that has seen no packet yet.
+    /// The state of a queue to which no packet has arrived yet.
     pub fn new(qidlestart: Option<Time>) -> Vars {
         Vars { qcount: -1, qr: 0, qavg: 0, qidlestart }
     }
 
-    /// An arrival sees a queue of `backlog`; the idle time, if there was one, is over.
+    /// Updates the average at an arrival that finds `backlog` in the queue. An idle time ends.
     #[inline]
     pub fn arrival(&mut self, parms: &Parms, now: Time, backlog: u64) {
         self.qavg = match self.qidlestart.take() {
@@ -213,7 +219,8 @@ impl Vars {
         }
     }
 
-    /// Between the thresholds: the random number that was drawn at the last mark decides how many packets come between.
+    /// Judges a packet while the average is between the thresholds. The random number that was drawn at the last mark
+    /// determines how many packets pass before the next mark.
     #[inline]
     pub fn between(&mut self, parms: &Parms, rng: &mut Rng) -> Action {
         self.qcount = self.qcount.wrapping_add(1);

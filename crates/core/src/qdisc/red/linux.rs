@@ -1,4 +1,4 @@
-//! red as Linux has it: the average in bytes, by shifts; no gentle region.
+//! red as in Linux. The average is in bytes and computed with shifts. Above `max` there is no gentle region.
 
 use super::average::{Action, Parms, Vars};
 use super::{Params, Stats};
@@ -84,7 +84,7 @@ impl<P: Packet + Copy + Default> RedLinux<P> {
             self.stats.marked += 1;
             return Ok(());
         }
-        // With nodrop a packet that can't be marked stays.
+        // With nodrop, a packet that cannot be marked is accepted.
         if may_mark && self.nodrop {
             return Ok(());
         }
@@ -163,7 +163,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for RedLinux<P> {
         self.stats.list()
     }
 
-    /// Packets that the average marked, dropped or, with `nodrop`, let pass.
+    /// Packets that RED decided to mark or drop, including those that `nodrop` let pass.
     fn overlimits(&self) -> u64 {
         self.overlimits
     }
@@ -185,7 +185,7 @@ mod tests {
 
     const LINE: &str = "red limit 1000000 min 30000 max 90000 avpkt 1000 burst 55 probability 0.1 bandwidth 10mbit";
 
-    /// `line` with 60 packets queued of 1000 bytes and an average of 60 000.
+    /// The discipline of `line` with 60 packets of 1000 bytes queued and an average of 60 000.
     fn half(line: &str) -> Bench<RedLinux<Parcel>> {
         let mut bench = red(line);
         bench.fill(ms(0), 1, 1000, 60);

@@ -13,7 +13,7 @@ use crate::rng::Rng;
 use crate::units::Rate;
 
 impl Params {
-    /// RED's parameters as `tc` completes them; `None` without `redflowlimit`.
+    /// Returns RED's parameters, completed as `tc` does; `None` without `redflowlimit`.
     ///
     /// # Errors
     /// The word that `tc` or the kernel refuses, and why.
@@ -43,13 +43,13 @@ impl Params {
             avpkt,
             burst: self.burst.unwrap_or(burst as u32),
             probability: self.probability.unwrap_or(0.02),
-            // Used for the decay while a queue is idle; an idle queue of sfq is released, so it never applies.
+            // The rate of the decay while a queue is idle. It never applies, because sfq releases an idle queue.
             bandwidth: Rate(10_000_000),
         }))
     }
 }
 
-/// Packets by what RED did to them, with the keys of `tc -s -j qdisc`.
+/// Numbers of packets that RED marked or dropped, with the keys of `tc -s -j qdisc`.
 #[derive(Clone, Copy, Default, Debug)]
 struct Counts {
     mark: u64,
@@ -63,7 +63,7 @@ pub(super) struct RedInside {
     parms: Parms,
     ecn: bool,
     harddrop: bool,
-    /// By queue: the average, and the bytes queued.
+    /// The average and the queued bytes of each queue.
     queues: Vec<(Vars, u64)>,
     prob: Counts,
     forced: Counts,
@@ -84,12 +84,12 @@ impl RedInside {
         self.queues[x as usize].0 = Vars::new(None);
     }
 
-    /// A packet of `bytes` bytes was added to a queue.
+    /// Counts a packet of `bytes` bytes that was added to a queue.
     pub(super) fn added(&mut self, x: u32, bytes: u32) {
         self.queues[x as usize].1 += u64::from(bytes);
     }
 
-    /// A packet of `bytes` bytes left a queue.
+    /// Subtracts a packet of `bytes` bytes that left a queue.
     pub(super) fn taken(&mut self, x: u32, bytes: u32) {
         self.queues[x as usize].1 -= u64::from(bytes);
     }

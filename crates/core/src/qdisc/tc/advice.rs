@@ -8,7 +8,7 @@ use super::{Spec, Value};
 use crate::qdisc::{Context, htb, tbf};
 use crate::units::{Rate, Span};
 
-/// A target shorter than a packet's transmission time divided by this is far too short.
+/// A target is far too short if it is below a packet's transmission time divided by this number.
 const FAR: u64 = 4;
 
 impl Spec {
@@ -59,7 +59,7 @@ impl Facts<'_> {
         })
     }
 
-    /// A bucket that never holds the tokens of a full packet.
+    /// Warns about a bucket that never holds enough tokens for a full packet.
     fn bucket_below_packet(&self) -> Option<String> {
         let Spec::Tbf(params) = self.spec else { return None };
         let peak = params.peakrate.and(params.mtu).filter(|mtu| *mtu < params.burst);
@@ -72,7 +72,7 @@ impl Facts<'_> {
         })
     }
 
-    /// A buffer in bytes without room for a full packet.
+    /// Warns about a buffer that is smaller than a full packet.
     fn buffer_below_packet(&self) -> Option<String> {
         let name = match self.spec {
             Spec::Bfifo(_) => "limit",
@@ -105,7 +105,7 @@ impl Facts<'_> {
             .then(|| format!("ce_threshold {threshold} is above target {target}: it marks only packets that wait longer than CoDel's target"))
     }
 
-    /// A delay that a single packet exceeds.
+    /// Warns about a target delay that the transmission of a single packet exceeds.
     fn target_below_packet(&self) -> Option<String> {
         let timed =
             matches!(self.spec, Spec::Codel(_) | Spec::FqCodel(_) | Spec::Pie(_) | Spec::FqPie(_) | Spec::DualPi2(_));
@@ -121,7 +121,7 @@ impl Facts<'_> {
         })
     }
 
-    /// A shaper that is faster than the link, which then is the bottleneck.
+    /// Warns about a shaper that is faster than the link, so that the link is the bottleneck.
     fn shaper_above_link(&self) -> Option<String> {
         let name = match self.spec {
             Spec::Tbf(_) | Spec::Htb(_) => "rate",

@@ -39,7 +39,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("teql", "joins several devices to one; write one hop with the sum of their rates"),
 ];
 
-/// The replacement, in a sentence, for a Linux discipline that sojourn does not have; `None` for any other name.
+/// Returns a sentence about a Linux discipline that sojourn does not have, and what to use instead. `None` for any
+/// other name.
 pub fn instead_of(name: &str) -> Option<&'static str> {
     // teql's disciplines are numbered.
     let name = if name.starts_with("teql") { "teql" } else { name };

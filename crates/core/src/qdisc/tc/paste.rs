@@ -1,4 +1,4 @@
-//! The commands that give a real Linux router a discipline.
+//! The `tc` commands that set up a discipline on a real Linux router.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -68,7 +68,7 @@ impl Spec {
                 commands.push(format!("tc class replace dev {device} parent 1: classid 1:1 {}", self.own_words()));
             }
             _ => {
-                // tc insists on a limit, of the FIFO that the next command replaces.
+                // tc requires a limit. It belongs to the FIFO that the next command replaces.
                 let bounded = self
                     .values()
                     .iter()

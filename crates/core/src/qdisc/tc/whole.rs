@@ -17,14 +17,14 @@ pub struct OwnWords {
     pub warnings: Vec<String>,
 }
 
-/// One discipline or class of a text, and its place in the tree.
+/// One discipline or class that a text names, and its position in the tree of the device.
 #[derive(Clone, Debug)]
 struct Entry<'a> {
     class: bool,
     device: Option<&'a str>,
     /// The class or discipline above; none at the root.
     parent: Option<&'a str>,
-    /// The number of a class, `1:10`.
+    /// The identifier of a class, such as `1:10`.
     id: Option<&'a str>,
     kind: &'a str,
     words: Vec<&'a str>,
@@ -94,7 +94,7 @@ fn logical_lines(text: &str) -> Vec<String> {
     lines
 }
 
-/// A line of a terminal without its prompt: `root@OpenWrt:~# tc …`, `$ tc …`, `#tc …`.
+/// Removes the prompt from a line of a terminal: `root@OpenWrt:~# tc …`, `$ tc …`, `#tc …`.
 fn without_prompt(line: &str) -> &str {
     let line = line.trim();
     let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -106,7 +106,7 @@ fn without_prompt(line: &str) -> &str {
     }
 }
 
-/// Whether this is a line of what `tc qdisc show` or `tc class show` prints.
+/// Whether this is a line of the output of `tc qdisc show` or `tc class show`.
 fn is_shown(line: &str) -> bool {
     matches!(line.split_ascii_whitespace().next(), Some("qdisc" | "class"))
 }
@@ -124,7 +124,7 @@ fn is_command(line: &str) -> bool {
     }
 }
 
-/// Reads `tc qdisc add dev eth0 root handle 1: fq_codel limit 1000`.
+/// Reads a command such as `tc qdisc add dev eth0 root handle 1: fq_codel limit 1000`.
 fn command(line: &str) -> Result<Entry<'_>, Error> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let refused = |word: &str, problem: &str| Err(Error::new(word, problem.to_string()));
@@ -160,7 +160,7 @@ fn command(line: &str) -> Result<Entry<'_>, Error> {
     })
 }
 
-/// The words of a command behind its verb.
+/// Reads the words of a command after its verb (`add`, `replace`, `change`).
 fn placed<'a>(words: &[&'a str], class: bool) -> Result<Option<Entry<'a>>, Error> {
     let (mut device, mut parent, mut id) = (None, None, None);
     let mut rest = words.iter().copied();
@@ -185,7 +185,7 @@ fn placed<'a>(words: &[&'a str], class: bool) -> Result<Option<Entry<'a>>, Error
 const STAB: &str = "changes the length that is counted for each packet; expected the hop's overhead key instead, or \
                     cake, tbf or htb with their own words for the link: overhead, mpu, atm";
 
-/// Reads `qdisc fq_codel 8001: dev eth0 parent 1:10 refcnt 2 limit 10240p …`.
+/// Reads a line of output such as `qdisc fq_codel 8001: dev eth0 parent 1:10 refcnt 2 limit 10240p …`.
 fn printed(line: &str) -> Option<Entry<'_>> {
     let mut words = line.split_ascii_whitespace();
     let class = words.next() == Some("class");
@@ -208,7 +208,7 @@ fn printed(line: &str) -> Option<Entry<'_>> {
     Some(entry)
 }
 
-/// Picks the discipline that is meant.
+/// Chooses the discipline that the text sets up or shows.
 fn chosen(mut entries: Vec<Entry<'_>>) -> Result<OwnWords, Error> {
     if entries.len() > 1 {
         entries.retain(|entry| !matches!(entry.kind, "ingress" | "clsact"));
@@ -243,7 +243,7 @@ fn one_device(entries: &mut Vec<Entry<'_>>) -> Result<(), Error> {
     }
 }
 
-/// A discipline with others below it.
+/// Reads a discipline with others below it.
 fn tree(entries: &[Entry<'_>]) -> Result<OwnWords, Error> {
     let roots: Vec<&Entry> = entries.iter().filter(|entry| entry.parent.is_none() && !entry.class).collect();
     let classes: Vec<&Entry> = entries.iter().filter(|entry| entry.class).collect();
@@ -276,7 +276,7 @@ fn tree(entries: &[Entry<'_>]) -> Result<OwnWords, Error> {
     }
 }
 
-/// A shaper and the discipline below it.
+/// Reads a shaper and the discipline below it, if there is one.
 fn shaper(line: String, leaves: &[&Entry<'_>]) -> Result<OwnWords, Error> {
     match leaves {
         [] => Ok(plain(&line)),
@@ -285,7 +285,7 @@ fn shaper(line: String, leaves: &[&Entry<'_>]) -> Result<OwnWords, Error> {
     }
 }
 
-/// A device with several transmit queues, each with a discipline of its own.
+/// Reads a device with several transmit queues, each with a discipline of its own.
 fn of_queues(kind: &str, leaves: &[&Entry<'_>]) -> Result<OwnWords, Error> {
     let mut lines: Vec<String> = leaves.iter().map(|leaf| leaf.line()).collect();
     let count = lines.len();
