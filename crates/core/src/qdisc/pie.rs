@@ -44,7 +44,7 @@ use rfc8033::{Basic, Enhanced};
 choice! {
     /// Which implementation to follow.
     Variant {
-        /// Linux's.
+        /// PIE as in Linux.
         Linux = "linux",
         /// The pseudocode of RFC 8033's appendix A.
         Rfc8033 = "rfc8033",

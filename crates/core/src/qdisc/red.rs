@@ -9,12 +9,12 @@
 //! (`gentle`), drops are never closer than 1/p (`wait`), and thresholds and averaging weight follow from the link's rate
 //! and delay at the start of the run; a link that changes its rate keeps them.
 //!
-//! Deviations of Linux's:
+//! Deviations from Linux:
 //! - Jiffies last 4 ms (HZ 250, as Debian has it); the timer of `adaptive` starts at time zero.
 //! - A packet that both RED and the limit would drop counts as dropped by the limit.
 //! - Filters on its decisions (`qevent`) are not implemented.
 //!
-//! Deviations of ns-2's:
+//! Deviations from ns-2:
 //! - `limit` counts packets. ns-2 with its default `queue_in_bytes_` takes `limit_` times 500 bytes instead; with the
 //!   automatic thresholds neither is often reached.
 //! - `bytes` stands for ns-2's `bytes_` and `queue_in_bytes_` together. The average then counts packets of `avpkt` bytes,
@@ -46,9 +46,9 @@ use crate::units::{Rate, Span, Time};
 choice! {
     /// Which implementation to follow.
     Variant {
-        /// Linux's.
+        /// RED as in Linux.
         Linux = "linux",
-        /// ns-2's, configured automatically from the link.
+        /// RED as in ns-2, configured automatically from the link.
         Ns2 = "ns2",
     }
 }

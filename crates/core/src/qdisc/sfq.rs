@@ -36,9 +36,9 @@ use red_inside::RedInside;
 choice! {
     /// Which implementation to follow.
     Variant {
-        /// Linux's.
+        /// SFQ as in Linux.
         Linux = "linux",
-        /// ns-2's.
+        /// SFQ as in ns-2.
         Ns2 = "ns2",
     }
 }

@@ -211,8 +211,8 @@ impl Enhanced {
         self.accu_prob = 0.0;
     }
 
-    /// Computes the updates that were due before `now`. `backlog`, in bytes, has not changed since the
-    /// last of them.
+    /// Computes the updates that were due before `now`. `backlog`, in bytes, has not changed since the last packet
+    /// arrived or left.
     #[inline]
     pub fn update(&mut self, now: Time, backlog: u64) {
         while self.active && self.last_timestamp + self.control.tupdate < now {

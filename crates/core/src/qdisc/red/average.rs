@@ -61,8 +61,7 @@ pub enum Action {
 /// The state.
 #[derive(Clone, Copy, Debug)]
 pub struct Vars {
-    /// Packets since the last random number was drawn; −1 if the average is not between the
-    /// thresholds.
+    /// Packets since the last random number was drawn; −1 if the average is not between the thresholds.
     pub qcount: i32,
     /// The random number that determines the distance to the next mark.
     pub qr: u32,
@@ -196,7 +195,7 @@ impl Vars {
         Vars { qcount: -1, qr: 0, qavg: 0, qidlestart }
     }
 
-    /// Updates the average at an arrival that finds `backlog` in the queue. An idle time ends.
+    /// Updates the average at an arrival that finds `backlog` in the queue. If the queue was idle, its idle time ends.
     #[inline]
     pub fn arrival(&mut self, parms: &Parms, now: Time, backlog: u64) {
         self.qavg = match self.qidlestart.take() {
