@@ -44,8 +44,8 @@ pub enum AckPolicy {
     Delayed,
     /// Every segment at once.
     Every,
-    /// This number of segments together, or after the delayed-ACK time. Without a number, the whole window of the sender,
-    /// which then has nothing in flight while the ACK is on its way.
+    /// One ACK for this number of segments, or after the delayed-ACK time. Without a number, one ACK for the sender's whole
+    /// window: the sender then has nothing in flight while the ACK is on its way.
     Window(Option<u32>),
 }
 
@@ -54,7 +54,7 @@ pub enum AckPolicy {
 pub enum Recovery {
     /// As in current Linux: RACK-TLP (RFC 8985), F-RTO (RFC 5682), and DSACK (RFC 2883) with undo of spurious retransmissions.
     Rack,
-    /// By three SACKed segments above (RFC 6675), as in Linux until about 2016, and in most simulators.
+    /// A segment is lost when three segments above it are SACKed (RFC 6675): as in Linux until about 2016, and in most simulators.
     Rfc6675,
 }
 
@@ -69,15 +69,15 @@ pub struct Config {
     pub header: u32,
     /// Initial window in segments.
     pub iw: u32,
-    /// Receive window in segments: the most that is ever offered.
+    /// Largest receive window that is ever offered, in segments.
     pub rwnd: u32,
-    /// Largest receive buffer in bytes (Linux `tcp_rmem[2]`), below which the offered window is tuned. Without one, `rwnd` is offered at
-    /// once.
+    /// Largest receive buffer in bytes (Linux `tcp_rmem[2]`). The receiver tunes its buffer and the offered window up to this size.
+    /// Without one, it offers `rwnd` from the start.
     pub rmem: Option<u32>,
-    /// Largest send buffer in bytes (Linux `tcp_wmem[2]`), below which the buffer is tuned. An application waits while it is full.
-    /// Without one, all that the application has may be sent.
+    /// Largest send buffer in bytes (Linux `tcp_wmem[2]`). The sender tunes its buffer up to this size, and the application waits
+    /// while the buffer is full. Without one, the buffer takes all data at once.
     pub wmem: Option<u32>,
-    /// ECN, negotiated: RFC 3168's, or what the congestion control needs.
+    /// ECN is negotiated: that of RFC 3168, or the variant that the congestion control needs.
     pub ecn: bool,
     /// RFC 7323 timestamps: an RTT sample from every ACK, also after retransmissions.
     pub timestamps: bool,
@@ -86,11 +86,11 @@ pub struct Config {
     /// Linux's quick ACKs at the start of a connection, after a pause and after a duplicate segment (with
     /// [`AckPolicy::Delayed`]).
     pub quickack: bool,
-    /// The most ACKs of out-of-order segments that may be compressed into one (Linux `tcp_comp_sack_nr`); 0: none is.
+    /// The most ACKs of out-of-order segments that may be compressed into one (Linux `tcp_comp_sack_nr`); 0 turns compression off.
     pub comp_sack_nr: u8,
     /// The algorithm that ends slow start before a loss does.
     pub hystart: HyStart,
-    /// How windows are counted.
+    /// How windows are counted: in whole segments, as in Linux, or with fractions.
     pub windows: Windows,
     /// Lower bound of the retransmission timeout: 1 s in RFC 6298, 200 ms in Linux.
     pub rto_min: Span,
@@ -100,12 +100,13 @@ pub struct Config {
     pub linux_rto: bool,
     /// How losses are found and repaired.
     pub recovery: Recovery,
-    /// The most segments that are handed down at once (Linux `gso_max_segs`); 1: packet by packet, as the window opens.
+    /// The most segments that TCP hands down in one packet (Linux `gso_max_segs`). With 1, each segment is sent as soon as the
+    /// window has room for it.
     pub gso_max_segs: u32,
-    /// Bytes of a connection that may wait in its own host (Linux `tcp_limit_output_bytes`), if the host has a queue and the
-    /// sender knows of it.
+    /// Most bytes of a connection that may wait in the queue of its own host (Linux `tcp_limit_output_bytes`). The bound has an
+    /// effect only if the host reports departures ([`Sender::departs`]).
     pub tsq: Option<u32>,
-    /// The time for which a receiver's card holds segments to hand them up together (Linux `gro_flush_timeout`); zero: it holds none.
+    /// The time for which a receiver's network card holds segments to merge them (Linux `gro_flush_timeout`); with zero it holds none.
     pub gro_flush_timeout: Span,
     /// Linux's HZ: ticks a second of the clock that CUBIC's growth, BBR's search for the RTT, and the shortest timers are based on.
     pub hz: u32,
@@ -129,7 +130,7 @@ impl Config {
         if self.cc.ops().ecn == EcnUse::Dctcp { self.ect() } else { Ecn::NotEct }
     }
 
-    /// The tuned window of a receiver, if it is tuned.
+    /// The receive window that is tuned; `None` if the receiver always offers `rwnd`.
     fn tuned_window(&self) -> Option<window::Window> {
         self.rmem.map(|rmem| window::Window::new(rmem, self.rwnd, self.mss, self.mss + self.header - 40))
     }
@@ -175,14 +176,15 @@ impl Default for Config {
 pub struct Ack {
     /// The next segment expected: everything below has arrived.
     pub cum: u32,
-    /// Timestamp echo of the earliest segment that this ACK covers (RFC 7323 §4.3), in µs modulo 2^32: for the RTO.
+    /// The timestamp echo, in µs modulo 2^32: the send time of the earliest segment that this ACK covers (RFC 7323 §4.3). The RTO's
+    /// RTT samples come from it.
     pub ts_first: u32,
-    /// Send time of the segment that triggered this ACK, in µs modulo 2^32: for HyStart, and for retransmissions.
+    /// Send time of the segment that triggered this ACK, in µs modulo 2^32. The congestion control's RTT samples come from it.
     pub ts_last: u32,
     /// Segments that the receiver can take beyond `cum`.
     pub window: u32,
-    /// The header's bits AE, CWR and ECE as a number: 1 is the ECN echo (RFC 3168 §6.1); with accurate ECN the segments
-    /// that came marked, modulo 8, from 5 on (RFC 9768 §3.2.2).
+    /// The header's bits AE, CWR and ECE as a number. Without accurate ECN, 1 is the ECN echo (RFC 3168 §6.1). With it, this is
+    /// the number of segments that arrived marked, counted from 5 and modulo 8 (RFC 9768 §3.2.2).
     pub ace: u8,
     /// This is the SYN-ACK.
     pub syn: bool,
@@ -216,11 +218,11 @@ pub struct Transmit {
     pub retransmit: bool,
     /// A SYN.
     pub syn: bool,
-    /// ECN-capable: data that is not a retransmission (RFC 3168 §6.1.5); every segment if the congestion control needs ECN.
+    /// The segment is ECN-capable. By RFC 3168 §6.1.5 only new data is; if the congestion control needs ECN, every segment is.
     pub ect: bool,
     /// Congestion window reduced (RFC 3168 §6.1.2).
     pub cwr: bool,
-    /// PSH: the last segment of a burst of several, or the last one that the application wrote.
+    /// PSH is set: this is the last segment of a burst of several, or the last one that the application wrote.
     pub push: bool,
 }
 
@@ -229,9 +231,9 @@ pub struct Transmit {
 pub struct Run {
     /// Their segment numbers.
     pub segments: Range<u32>,
-    /// Segments of a burst; the last burst may be shorter.
+    /// The number of segments in a burst; the last burst may be shorter.
     pub burst: u32,
-    /// The last is also the last that the application wrote.
+    /// The run ends with the last segment that the application wrote.
     pub ends: bool,
 }
 
@@ -253,18 +255,18 @@ impl Run {
     pub fn is_pushed(&self, number: u32) -> bool {
         let (nth, count) = (number - self.segments.start + 1, self.count());
         if nth < count {
-            // Most runs are a burst.
+            // Most runs are a single burst.
             return count > self.burst && self.burst > 1 && nth.is_multiple_of(self.burst);
         }
         self.ends || (self.burst > 1 && count % self.burst != 1)
     }
 }
 
-/// The changes by an ACK that measures are taken from.
+/// The effects of an ACK on which measurements are based.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Acked {
     /// Payload bytes that this ACK acknowledged cumulatively.
     pub payload: u64,
-    /// The RTT sample that it gave (the one that feeds SRTT).
+    /// The RTT sample of this ACK, which also updates SRTT.
     pub rtt: Option<Span>,
 }

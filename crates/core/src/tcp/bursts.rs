@@ -6,8 +6,8 @@
 //! transmission if the next ACK is expected soon.
 //!
 //! Deviations: a packet ends where the window or the data ends, but not where a write of the application ends. The last segments
-//! of a write can therefore wait until their burst is full. The minimum RTT (`tcp_min_rtt`) is that of the whole connection; in
-//! Linux it is that of the last five minutes.
+//! of a write can therefore wait until their burst is full. The minimum RTT (`tcp_min_rtt`) is taken over the whole connection;
+//! Linux takes it over the last five minutes.
 
 use super::pacing::{gso_segments, half, tso_autosize};
 use crate::units::{Span, Time};
@@ -16,9 +16,9 @@ use crate::units::{Span, Time};
 const MIN_SEGMENTS: u32 = 2;
 /// `tcp_tso_win_divisor`: a third of the window is worth sending.
 const WIN_DIVISOR: u32 = 3;
-/// A sender waits only for ACKs that are expected within this time, and not if it sent nothing for this time.
+/// A sender waits only for ACKs that are expected within this time. It does not wait if it sent nothing for this time.
 const SOON: Span = Span::from_millis(1);
-/// `tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio`, in percent of the window each RTT.
+/// `tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio`: the pacing rate in slow start and after it, in percent of a window per RTT.
 const RATIO: (u64, u64) = (200, 120);
 
 /// The state that decides on bursts. Windows and counts are in segments.
@@ -29,7 +29,7 @@ pub(super) struct Window {
     pub ssthresh: u32,
     /// Segments outstanding.
     pub out: u32,
-    /// The receive window above the first outstanding segment.
+    /// The receive window, counted from the first outstanding segment.
     pub rwnd: u32,
     pub srtt: Option<Span>,
     /// The smallest RTT so far.
@@ -43,11 +43,12 @@ pub(super) struct Window {
 /// The bursts of one sender.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Bursts {
-    /// The most segments of a burst; 1: packet by packet.
+    /// The most segments of a burst; with 1 there are no bursts.
     most: u32,
     mss: u32,
     /// Segments of the current burst that are still to be sent.
     left: u32,
+    /// The current burst has more than one segment.
     several: bool,
     /// The last attempt to send waited for more window (Linux's `is_cwnd_limited`).
     waits: bool,
@@ -124,7 +125,7 @@ impl Bursts {
         (gone, burst)
     }
 
-    /// Like [`Bursts::take`], but for one segment: returns whether the next segment may be sent.
+    /// Decides on one segment as [`Bursts::take`] decides on many. Returns whether the next segment may be sent.
     pub fn take_one(&mut self, limit: u32, data: u32, window: &Window) -> bool {
         if self.left == 0 {
             (self.several, self.waits) = (false, false);
@@ -155,8 +156,8 @@ impl Bursts {
         self.waits
     }
 
-    /// Whether less than a full burst waits (`tcp_tso_should_defer`). `begun` says whether segments are already being sent at
-    /// this time.
+    /// Returns whether the sender waits because it has less than a full burst to send (`tcp_tso_should_defer`). `begun`: other
+    /// segments are sent at this same time.
     fn defers(&self, limit: u32, begun: bool, window: &Window) -> bool {
         let &Window { now, cwnd, out, rwnd, srtt, lsndtime, head, .. } = window;
         if now > lsndtime + SOON || limit.saturating_mul(WIN_DIVISOR) >= cwnd.min(rwnd) {
@@ -181,7 +182,7 @@ mod tests {
 
     const MS: Span = Span::from_millis(1);
 
-    /// 100 ms of RTT, 1448 bytes, 100 segments of window of which all but `room` are outstanding, the last sent just now.
+    /// The state at an RTT of 100 ms. The window has `cwnd` segments, of which all but `room` are outstanding. All were sent just now.
     fn window(cwnd: u32, room: u32) -> Window {
         let now = Time::ZERO + Span::from_secs(10);
         Window {
@@ -202,7 +203,7 @@ mod tests {
         Window { head: Some(Time(window.now.0 - head_age.0)), ..window }
     }
 
-    /// 1000 segments each 100 ms and a fifth more, in 2^-10 s: 11.7.
+    /// The pacing rate is 1.2 windows of 1000 segments per 100 ms, so 2^-10 s are worth 11.7 segments.
     #[test]
     fn a_burst_is_a_millisecond_of_the_pacing_rate_and_at_least_two_segments() {
         let bursts = Bursts::new(65_535, 1448);

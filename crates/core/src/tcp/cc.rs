@@ -1,16 +1,16 @@
-//! Congestion control: one trait, one list of algorithms, one door for the sender.
+//! Congestion control: the trait of an algorithm, the list of all algorithms, and [`Control`], the sender's interface to them.
 //!
 //! An algorithm is a file below `cc/` that implements [`CongestionControl`], whose methods carry the names of Linux's
-//! `tcp_congestion_ops`, and a line in the list of [`algorithms!`]. All are known at compile time, so that the sender calls
-//! them through an enum. There are two kinds:
+//! `tcp_congestion_ops`, and a line in the list of [`algorithms!`]. All algorithms are known at compile time, so the sender
+//! calls them through an enum. There are two kinds:
 //!
 //! - A *window-driven* algorithm (Reno, CUBIC, ...) changes [`Cwnd`] in `cong_avoid`, and computes in `ssthresh` how far a
 //!   congestion event reduces it. Slow start, PRR, undo and the restart after idle time are the same for all and are in
 //!   [`Control`].
 //! - A *rate-based* algorithm (BBR, Prague) sets window and pacing rate itself, in `cong_control`, from a [`Flow`] and a rate
-//!   sample. Its sender paces.
+//!   sample. A sender with such an algorithm paces.
 //!
-//! docs/how-to/add-a-congestion-control.md adds one, step by step.
+//! docs/how-to/add-a-congestion-control.md shows step by step how to add an algorithm.
 
 mod bbr;
 mod bbr3;
@@ -63,7 +63,7 @@ macro_rules! algorithms {
         }
 
         impl Cc {
-            /// The algorithms of this TCP, but for [`Cc::Fixed`].
+            /// The algorithms of this TCP, except [`Cc::Fixed`].
             pub const ALL: &[Cc] = &[$(Cc::$Name,)*];
 
             /// The algorithm's constants.
@@ -92,7 +92,7 @@ macro_rules! algorithms {
                 }
             }
 
-            /// The algorithm sets the window itself, in `cong_control`.
+            /// Whether the algorithm sets the window itself, in `cong_control`.
             #[inline]
             fn is_rate_based(&self) -> bool {
                 match self {
@@ -102,7 +102,7 @@ macro_rules! algorithms {
             }
         }
 
-        /// Evaluates an expression with `$algorithm` as the algorithm that it is.
+        /// Evaluates `$call`, in which `$one` is the state of the algorithm inside the enum `$algorithm`.
         macro_rules! dispatch {
             ($d algorithm:expr, $d one:ident => $d call:expr) => {
                 match $d algorithm {
@@ -150,14 +150,12 @@ impl Cc {
         if ops.in_linux { Some(ops.name) } else { None }
     }
 
-    /// Returns true for an algorithm that needs ECN. All its packets are ECN-capable (RFC 8257 §3.5; Linux
-    /// `TCP_CONG_NEEDS_ECN`).
+    /// Whether the algorithm needs ECN. If so, all its packets are ECN-capable (RFC 8257 §3.5; Linux `TCP_CONG_NEEDS_ECN`).
     pub const fn needs_ecn(self) -> bool {
         !matches!(self.ops().ecn, EcnUse::Optional)
     }
 
-    /// Returns true for an algorithm that sets window and pacing rate from the rate sample of each ACK (it has Linux's
-    /// `cong_control`).
+    /// Whether the algorithm sets window and pacing rate from the rate sample of each ACK (as Linux's `cong_control` does).
     pub const fn is_rate_based(self) -> bool {
         self.ops().rate_based
     }
@@ -199,7 +197,7 @@ impl Control {
         let setup = setup(config);
         let (window, ssthresh) = match config.cc {
             Cc::Fixed(window) => (window, f64::from(window.max(1))),
-            // RFC 6817 §2.5: it begins with two segments, and without slow start.
+            // RFC 6817 §2.5: LEDBAT begins with two segments, and without slow start.
             Cc::Ledbat => (ledbat::MIN_CWND as u32, 0.0),
             _ => (config.iw, f64::INFINITY),
         };
@@ -255,7 +253,7 @@ impl Control {
         dispatch!(&mut self.algorithm, one => one.in_ack_event(delivered, ece, ack));
     }
 
-    /// Returns true if the sender used enough of the window for it to grow.
+    /// Whether the sender used enough of the window for it to grow.
     #[inline]
     pub fn may_grow(&self, usage: &CwndUsage) -> bool {
         usage.may_grow(&self.cwnd)
@@ -268,8 +266,8 @@ impl Control {
         dispatch!(&mut self.algorithm, one => one.cong_avoid(cwnd, acked, ack));
     }
 
-    /// A congestion event, with `outstanding` segments, shown by an ECN echo (`ece`) or by losses: a new slow start threshold.
-    /// Returns the window that is reduced.
+    /// Sets the slow start threshold after a congestion event, which an ECN echo (`ece`) or losses have shown, with `outstanding`
+    /// segments. Returns the window from which the reduction starts, in segments.
     pub fn reduce(&mut self, outstanding: u32, ece: bool) -> u32 {
         // RFC 6675 §5 step 4.2: segments of limited transmit do not count.
         let event = Congestion { flight: f64::from(outstanding).min(self.cwnd.get()), ece };
@@ -294,15 +292,15 @@ impl Control {
         }
     }
 
-    /// The state to return to if a reduction that begins now proves spurious; `reducing`: one is under way already (Linux
-    /// `tcp_current_ssthresh`).
+    /// The window and threshold to restore if a reduction that begins now proves spurious (Linux `tcp_current_ssthresh`).
+    /// `reducing`: another reduction is already under way.
     pub fn prior(&self, reducing: bool) -> Prior {
         let cwnd = &self.cwnd;
         let ssthresh = if reducing { cwnd.ssthresh() } else { cwnd.ssthresh().max(cwnd.three_quarters()) };
         Prior { cwnd: cwnd.get(), ssthresh }
     }
 
-    /// A reduction proved spurious (Linux `tcp_undo_cwnd_reduction`). Returns whether the slow start threshold rises.
+    /// Undoes a reduction that proved spurious (Linux `tcp_undo_cwnd_reduction`). Returns whether the slow start threshold rises.
     pub fn undo_cwnd(&mut self, prior: &Prior) -> bool {
         let cwnd = &self.cwnd;
         let restored = dispatch!(&self.algorithm, one => one.undo_cwnd(cwnd, prior));
@@ -321,7 +319,8 @@ impl Control {
         }
     }
 
-    /// The handshake lost more than one SYN (RFC 6928 §2 forgives the first): the connection begins with one segment.
+    /// The handshake lost more than one SYN, so the connection begins with a window of one segment (RFC 6928 §2; the loss of one SYN
+    /// does not count).
     pub fn after_syn_loss(&mut self) {
         self.set_window(1);
     }
@@ -385,7 +384,7 @@ mod tests {
         assert_eq!((Cc::from_name("fixed"), Cc::Fixed(25).to_string().as_str()), (None, "fixed 25"));
     }
 
-    /// The kernel world asks for these by name.
+    /// The kernel world selects these algorithms by name.
     #[test]
     fn linux_has_reno_cubic_bbr_vegas_and_dctcp() {
         let names: alloc::vec::Vec<_> = Cc::ALL.iter().filter_map(|cc| cc.linux_name()).collect();

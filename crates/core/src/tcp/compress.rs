@@ -1,17 +1,17 @@
 //! SACK compression: while there is a hole, most ACKs of segments above it are merged into one.
 //!
 //! Facts: `__tcp_ack_snd_check` and `tcp_sack_new_ofo_skb` in tcp_input.c of Linux 7.3; since 4.18. The first three ACKs that report
-//! a hole are sent at once, so its loss is detected as early as without compression. Later ACKs wait until a third of an RTT, at
-//! most a millisecond, has passed since the first of them. An ACK is sent at once if 44 ACKs wait, if a block would leave the first
-//! two places of the list of SACK blocks, or in quick-ACK mode.
+//! a hole are sent at once, so its loss is detected as early as without compression. Later ACKs wait: the first of them for a third
+//! of an RTT, but at most for a millisecond, and the others until the same moment. An ACK is sent at once if 44 ACKs wait, if a block
+//! would leave the first two places of the list of SACK blocks, or in quick-ACK mode.
 //!
 //! Deviations:
-//! - Linux's timer has a slack, within which the next interrupt serves it; here it expires at the slack's end, or with the next
-//!   segment of the connection.
+//! - Linux's timer may expire late by a slack of 10 µs, as soon as another interrupt occurs. Here it expires at the end of the slack,
+//!   or when the connection's next segment arrives.
 //! - If a block would leave the first two places, Linux sends the waiting ACK before it adds the new segment to the list; here
 //!   that ACK includes the new segment.
-//! - The RTT is the one that the sender measured. Linux takes the smaller of the RTT that the receiver measured and that of the
-//!   handshake.
+//! - The RTT is the one that the sender measured. Linux takes the smaller of two RTTs: the one that the receiver measured, and the
+//!   one of the handshake.
 
 use crate::units::{Span, Time};
 
@@ -31,7 +31,7 @@ pub(super) const BLOCKS_EXPECTED: usize = 2;
 pub(super) struct Compress {
     /// The number of ACKs that wait.
     compressed_ack: u32,
-    /// `compressed_ack_rcv_nxt`: the hole that `dup_ack_counter` is about.
+    /// `compressed_ack_rcv_nxt`: the hole whose ACKs `dup_ack_counter` counts.
     rcv_nxt: u32,
     /// ACKs of this hole that were sent at once.
     dup_ack_counter: u8,
@@ -67,7 +67,7 @@ impl Compress {
         self.compressed_ack > 0
     }
 
-    /// An ACK was sent, which includes all that wait.
+    /// An ACK was sent. It replaces all ACKs that waited.
     pub fn sent(&mut self) {
         self.compressed_ack = 0;
     }

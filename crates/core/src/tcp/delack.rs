@@ -3,9 +3,9 @@
 //! Facts: `tcp_event_data_recv`, `tcp_send_delayed_ack`, `tcp_delack_timer_handler`, `tcp_delack_max`, `tcp_dec_quickack_mode`,
 //! `tcp_rtt_tsopt_us` of Linux 7.3.
 //!
-//! Deviations: the RTT of the handshake is taken from its last ACK, or else from the first segment, and the RTO from this RTT alone.
-//! There is no ping-pong mode, since a connection sends data one way. The application reads at once (receiver.rs), as the kernel
-//! world's does.
+//! Deviations: the RTT of the handshake is taken from its last ACK, or else from the first segment. The RTO is computed from this RTT
+//! alone. There is no ping-pong mode, since a connection sends data one way. The application reads at once (receiver.rs), like the
+//! program of the kernel world.
 
 use crate::tcp::Config;
 use crate::tcp::rto::Rto;
@@ -29,7 +29,7 @@ pub(super) struct Pace {
     ato: u32,
     /// The longest delay; 0 before the first arrival.
     most: u32,
-    /// A longer pause makes ACKs quick again (`icsk_rto`); before the first segment the minimum RTO.
+    /// The RTO (`icsk_rto`): after a longer pause ACKs are quick again. Before the first segment it is the minimum RTO.
     rto: u32,
     ato_min: u32,
     delack_max: u32,
@@ -78,7 +78,7 @@ impl Pace {
         false
     }
 
-    /// The first segment, and those before the first in order.
+    /// Handles the segments up to the first one that is in order.
     #[cold]
     #[inline(never)]
     fn note_first(&mut self, now: Time, rtt_us: u32, in_order: bool) {
@@ -88,8 +88,9 @@ impl Pace {
         self.note_handshake(rtt_us);
     }
 
-    /// The handshake ends. A host that sends no data has the RTO of one sample, the RTT of the handshake (RFC 6298 §2.2), or three
-    /// seconds if that is unknown (§5.7). The delay is at most the RTT (but at least the shortest delay), and below the minimum RTO.
+    /// The handshake ends. A host that sends no data has a single RTT sample, that of the handshake, from which its RTO follows
+    /// (RFC 6298 §2.2). If this RTT is unknown, the RTO is three seconds (§5.7). The delay of an ACK is at most the RTT, but not
+    /// less than the shortest delay, and below the minimum RTO.
     pub fn note_handshake(&mut self, rtt_us: u32) {
         if self.most > 0 {
             return;
@@ -107,8 +108,8 @@ impl Pace {
         self.rto = self.wheel.ticks(rto.timeout()) as u32;
     }
 
-    /// Delays an ACK after the last arrival. Returns when its timer expires. Unless it is `fresh`, an ACK is delayed already, and the
-    /// earlier of the two times counts.
+    /// Delays an ACK after the last arrival. Returns when its timer expires. `fresh`: no ACK is delayed yet. Otherwise the earlier of
+    /// the old and the new time counts.
     #[inline(always)]
     pub fn delay(&mut self, fresh: bool) -> Time {
         let due = self.last + u64::from(self.ato.min(self.most));
@@ -118,7 +119,7 @@ impl Pace {
         self.wheel.at(expires)
     }
 
-    /// When the timer of an ACK that was sent already will still expire; [`Time::NEVER`] if it has expired.
+    /// When the timer will expire that still runs for an ACK that was sent already; [`Time::NEVER`] if it has expired.
     #[inline]
     pub fn leftover(&self, now: Time) -> Time {
         let expires = match self.due {
@@ -128,7 +129,7 @@ impl Pace {
         if expires > now { expires } else { Time::NEVER }
     }
 
-    /// Whether the delayed ACK is due so soon that the next arrival sends it.
+    /// Whether the delayed ACK is due within a quarter of the delay after the last arrival. Then it is sent with that arrival.
     #[inline(always)]
     pub fn is_almost_due(&self) -> bool {
         self.due <= self.last + u64::from(self.ato.min(self.most) / 4)

@@ -3,8 +3,8 @@
 //! Facts: `tcp_gro_receive` and `gro_flush_timeout` of Linux. A card that waits a little merges segments in order with the same
 //! timestamp (in milliseconds), up to 64 kB. TCP then sees more than one MSS at once and acknowledges it once.
 //!
-//! Deviations: the time counts from the first segment that would have been acknowledged, not from the first that is merged; merged
-//! segments reach the application at once.
+//! Deviations: a segment is held only if it would be acknowledged at once, and the time counts from the first such segment, not from
+//! the first that is merged. Held segments reach the application at once.
 
 use crate::tcp::Config;
 use crate::units::{Span, Time};

@@ -1,15 +1,18 @@
-//! A connection that is half open at its accepter: when its SYN-ACK is retransmitted, and the RTT of the handshake.
+//! A connection that is half open at its accepter. This module decides when the SYN-ACK is retransmitted, and measures the
+//! handshake's RTT.
 //!
 //! Facts: `tcp_check_req`, `tcp_rtx_synack`, `reqsk_timer_handler`, `tcp_reqsk_timeout`, `tcp_synack_rtt_meas` of Linux 7.3. Each SYN-ACK
-//! echoes the timestamp of the first SYN. So the opener's RTT includes the time of its lost SYNs, and it knows whether ECN was
-//! negotiated by the first SYN (a retransmitted SYN does not ask for it). A SYN-ACK is sent for each further SYN, and when nothing has
-//! arrived for 1 s, 2 s, 4 s, … An accepter that has retransmitted its SYN-ACK knows the RTT by timestamps only.
+//! echoes the timestamp of the first SYN that arrived. If a SYN-ACK is lost, the opener's RTT therefore includes the time until the
+//! next one. The echo also shows which SYN arrived first, and so whether ECN was negotiated: a retransmitted SYN does not ask for it.
+//! A SYN-ACK is sent for each further SYN, and when nothing has arrived for 1 s, 2 s, 4 s, … An accepter that has retransmitted its
+//! SYN-ACK knows the RTT by timestamps only.
 //!
 //! Deviations:
-//! - A connection that five retransmissions have not opened is kept: each further SYN is answered.
-//! - SYNs that arrive within half a second are all answered (Linux answers one, `__tcp_oow_rate_limited`); so is each duplicate SYN-ACK,
-//!   and each SYN of an open connection.
-//! - An accepter that retransmitted its SYN-ACK twice still begins with its whole initial window (`tcp_init_transfer`).
+//! - A connection that is not open after five retransmissions is kept: each further SYN is answered.
+//! - Every SYN and every duplicate SYN-ACK is answered, and so is each SYN of an open connection. Linux answers only one within half a
+//!   second (`__tcp_oow_rate_limited`).
+//! - An accepter that retransmitted its SYN-ACK twice still begins with its whole initial window. Linux begins with one segment
+//!   (`tcp_init_transfer`).
 
 use crate::tcp::rto::INITIAL;
 use crate::units::{Span, Time};
@@ -56,8 +59,8 @@ impl HalfOpen {
         true
     }
 
-    /// The RTT in µs that the accepter learns from an ACK that shows `reported` µs. After a retransmission it is known by timestamps
-    /// only, in whole milliseconds (rounded down; Linux takes a difference of ticks); 0: unknown.
+    /// The RTT in µs that the accepter takes from an ACK that shows `reported` µs; 0 if it is unknown. After a retransmission only
+    /// timestamps show it, in whole milliseconds (rounded down; Linux takes the difference of two timestamps in ticks).
     pub fn rtt_us(&self, reported: u32, timestamps: bool) -> u32 {
         match (self.repeated, timestamps) {
             (false, _) => reported,

@@ -1,17 +1,17 @@
-//! Pacing by TCP itself, as in Linux (`tcp_output.c`): bursts of up to a millisecond's worth of the pacing rate, each sent when the
-//! one before it has been transmitted at that rate.
+//! Pacing by TCP itself, as in Linux (`tcp_output.c`). Segments are sent in bursts that take up to a millisecond at the pacing rate.
+//! Each burst is sent when the one before it would be complete at that rate.
 //!
 //! Deviation: the pacer does not count segments that wait in the host (TCP small queues; see small_queue.rs).
 
 use crate::units::{Span, Time};
 
-/// Linux `sk_pacing_shift`: a burst is what the rate sends in 2^-10 s.
+/// Linux `sk_pacing_shift`: a burst takes 2^-10 s at the pacing rate.
 pub(super) const PACING_SHIFT: u32 = 10;
-/// The shift of Prague: a burst is what the rate sends in 2^-12 s, and no longer for close peers.
+/// Prague's shift: a burst takes 2^-12 s at the pacing rate. Close peers get no longer bursts.
 pub(super) const FINE_SHIFT: u32 = 12;
-/// Linux `GSO_LEGACY_MAX_SIZE` less one and `MAX_TCP_HEADER`: the most bytes of a burst.
+/// The most bytes of a burst: Linux's `GSO_LEGACY_MAX_SIZE` minus 1 and minus `MAX_TCP_HEADER`.
 pub(super) const GSO_MAX_SIZE: u64 = 65_536 - 1 - 256;
-/// Linux `tcp_tso_rtt_log`: the allowance of close peers halves with each 2^9 µs of RTT.
+/// Linux `tcp_tso_rtt_log`: close peers get longer bursts. The additional length halves with each 2^9 µs of RTT.
 const TSO_RTT_LOG: u32 = 9;
 /// Linux `bbr_min_tso_rate` in bytes a second: below it segments leave one by one.
 const MIN_TSO_RATE: u64 = 1_200_000 / 8;
@@ -26,16 +26,19 @@ pub(super) struct Pacer {
     rate: u64,
     spacing: u64,
     mss: u32,
-    /// Most segments of a burst, whatever the rate (Linux `gso_max_segs`).
+    /// The most segments of a burst at any rate (Linux `gso_max_segs`).
     most: u32,
+    /// A burst takes 2^-`shift` s at the rate.
     shift: u32,
     /// When the next burst may be sent (Linux `tcp_wstamp_ns`).
     next: Time,
     /// When the sender must be woken; [`Time::NEVER`] if no segment waits.
     wake: Time,
-    /// The current burst: its time, the segments still to be sent, and its lateness in ns.
+    /// When the current burst is sent.
     slot: Time,
+    /// Segments of the current burst that are still to be sent.
     quota: u32,
+    /// The lateness of the current burst in ns, as far as it may still shorten the wait for the next.
     credit: u64,
     /// The current burst has several segments.
     several: bool,
@@ -45,26 +48,27 @@ pub(super) struct Pacer {
     sent: u32,
 }
 
-/// How many segments of `mss` bytes Linux's BBR wants in a burst at this rate (`bbr_tso_segs_goal`).
+/// The number of segments of `mss` bytes that Linux's BBR wants in a burst at this rate (`bbr_tso_segs_goal`).
 pub(super) fn send_quantum(rate: u64, mss: u32) -> u32 {
     let bytes = (rate >> PACING_SHIFT).min(GSO_MAX_SIZE) as u32;
     (bytes / mss).max(least(rate)).min(0x7f)
 }
 
-/// Linux `tcp_tso_autosize`: segments of the longest burst at a rate in bytes a second, longer for close peers, at least
-/// `least`; the shortest RTT in µs.
+/// The number of segments in the longest burst (Linux `tcp_tso_autosize`), at least `least`. `rate` is in bytes a second, and
+/// `min_rtt` is the shortest RTT in µs; with it, close peers get longer bursts.
 pub(super) fn tso_autosize(rate: u64, min_rtt: Option<u64>, mss: u32, least: u32) -> u32 {
     let close = min_rtt.map_or(0, |us| GSO_MAX_SIZE.checked_shr((us >> TSO_RTT_LOG).min(64) as u32).unwrap_or(0));
     let bytes = ((rate >> PACING_SHIFT) + close).min(GSO_MAX_SIZE) as u32;
     (bytes / mss).max(least)
 }
 
-/// Most segments that fit into an skb; at least one.
+/// The most segments that fit into an skb; at least one.
 pub(super) fn gso_segments(gso_max_segs: u32, mss: u32) -> u32 {
     gso_max_segs.min((GSO_MAX_SIZE / u64::from(mss.max(1))) as u32).max(1)
 }
 
-/// Linux `tcp_cwnd_test`: the longest burst, so that there are two in a window.
+/// The longest burst that a window of `cwnd` segments allows: half a window, so that there are two bursts in it (Linux
+/// `tcp_cwnd_test`).
 pub(super) fn half(cwnd: u32) -> u32 {
     (cwnd / 2).max(1)
 }
@@ -74,7 +78,7 @@ fn least(rate: u64) -> u32 {
 }
 
 impl Pacer {
-    /// Segments have `mss` payload bytes; a burst has `most` at most, and takes 2^-`shift` s at the rate.
+    /// Returns a pacer for segments of `mss` payload bytes. A burst has at most `most` segments, and takes 2^-`shift` s at the rate.
     pub fn new(mss: u32, most: u32, shift: u32) -> Pacer {
         Pacer {
             rate: 0,
@@ -119,23 +123,24 @@ impl Pacer {
         self.wake
     }
 
-    /// That time has come, and no segment waits any more.
+    /// The sender was woken: the pacer no longer asks for it.
     pub fn woken(&mut self) {
         self.wake = Time::NEVER;
     }
 
-    /// How far ahead of the clock the next departure is.
+    /// The time from `now` to the next paced departure; zero if it may be now.
     pub fn ahead(&self, now: Time) -> Span {
         self.next.since(now)
     }
 
-    /// Segments of the longest burst now.
+    /// The number of segments in the longest burst at the present rate.
     pub fn burst(&self, min_rtt: Option<u64>) -> u32 {
         let near = min_rtt.filter(|_| self.shift == PACING_SHIFT);
         tso_autosize(self.rate >> (self.shift - PACING_SHIFT), near, self.mss, least(self.rate)).min(self.most)
     }
 
-    /// If a burst could begin now but the window has `room` for less than one, the end of the last burst's transmission.
+    /// Whether a burst could begin now, but the window has `room` for less than a full one. If so, returns the time from which a burst
+    /// could begin.
     pub fn is_short(&self, now: Time, room: u32, min_rtt: Option<u64>) -> Option<Time> {
         let within = self.quota > 0 && self.slot == now;
         let may = !within && self.next <= now && self.shift == PACING_SHIFT;
@@ -152,7 +157,7 @@ impl Pacer {
         holds
     }
 
-    /// Whether a segment may be sent now, with window for `room` segments; if not, the pacer asks to be woken.
+    /// Whether a segment may be sent now, if the window has room for `room` segments; if not, the pacer asks to be woken.
     pub fn admits(&mut self, now: Time, room: u32, cwnd: u32, min_rtt: Option<u64>) -> bool {
         if self.holds(now) {
             return false;
@@ -189,7 +194,7 @@ impl Pacer {
         }
     }
 
-    /// A segment is sent that did not wait for its paced departure; the next one waits for both.
+    /// A segment was sent before its paced departure. The next segment waits for the transmission of the last burst and of this one.
     pub fn on_unasked(&mut self, now: Time, payload: u32) {
         self.rest();
         self.credit = now.since(self.next).0;
@@ -211,7 +216,7 @@ impl Pacer {
     /// Moves the next departure by the time that a segment takes at the rate.
     #[inline]
     fn advance(&mut self, whole: u64) {
-        // If a burst is late, the next one may be earlier, by half its length at most.
+        // If a burst was late, the next one may be earlier, by at most half the duration of the late one.
         let early = self.credit.min(whole / 2);
         self.credit -= early;
         self.next += Span(whole - early);
@@ -233,7 +238,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// Sends whenever it may, until `end`; the times in µs.
+    /// Sends whenever the pacer allows it, until `end`. Returns the times in µs.
     fn departures(pacer: &mut Pacer, end: Time, min_rtt: Option<u64>) -> Vec<u64> {
         let (mut now, mut sent) = (Time::ZERO, Vec::new());
         while now < end {

@@ -1,15 +1,16 @@
 //! Proportional Rate Reduction (RFC 6937): the number of segments that each ACK releases while the window is reduced.
 //!
 //! While more than ssthresh is in flight, segments are sent in proportion to the segments delivered. Below ssthresh the
-//! reduction bound lets slow start refill the pipe; as in Linux, it releases one segment more than was delivered only
-//! while the ACK point advances and no new loss is found. On entry at least one segment is released: the fast retransmit.
+//! reduction bound applies, until ssthresh is reached: an ACK releases at least as many segments as it delivered, and more if
+//! fewer have been sent than delivered. As in Linux, it releases one more while the ACK point advances and no new loss is
+//! found (slow start). On entry at least one segment is released: the fast retransmit.
 
 /// State of one reduction. Counts in segments.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub(super) struct Prr {
-    /// Delivered since the reduction began.
+    /// Segments delivered since the reduction began.
     prr_delivered: u32,
-    /// Sent since.
+    /// Segments sent since the reduction began.
     prr_out: u32,
     /// RecoverFS: the window that is being reduced.
     recover_fs: u32,

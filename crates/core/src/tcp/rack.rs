@@ -21,8 +21,9 @@ const PERSIST: u8 = 16;
 /// RACK's state of one connection (the names of RFC 8985 §5.3).
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Rack {
-    /// RACK.xmit_ts, RACK.end_seq: the most recently sent of the segments that arrived, and the number after its own.
+    /// RACK.xmit_ts: when the most recently sent of the segments that have arrived was sent.
     xmit_ts: Time,
+    /// RACK.end_seq: one past the number of that segment.
     end_seq: u32,
     /// Segments have arrived since losses were last detected.
     pub advanced: bool,
@@ -36,7 +37,7 @@ pub(super) struct Rack {
     dsack_round: Option<u32>,
 }
 
-/// The criteria by which segments are lost.
+/// The criteria by which a segment counts as lost at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Judge {
     xmit_ts: Time,
@@ -67,7 +68,7 @@ impl Default for Rack {
 }
 
 impl Rack {
-    /// RFC 8985 §6.2 step 2: a segment has arrived that was sent at `at` and is followed by `end`.
+    /// RFC 8985 §6.2 step 2: a segment has arrived that was sent at `at`; `end` is the number after its own.
     pub fn advance(&mut self, at: Time, end: u32) {
         self.advanced = true;
         if (at, end) > (self.xmit_ts, self.end_seq) {
@@ -75,7 +76,7 @@ impl Rack {
         }
     }
 
-    /// RFC 8985 §6.2 step 3: a segment that was never retransmitted arrived after others sent up to `segments` later.
+    /// RFC 8985 §6.2 step 3: a segment that was never retransmitted arrived late, after one that is up to `segments` higher.
     pub fn note_reordering(&mut self, segments: u32) {
         self.reordering_seen = true;
         self.reordering = self.reordering.max(segments.min(MAX_REORDERING));
@@ -86,7 +87,8 @@ impl Rack {
         self.reordering > DUP_THRESH
     }
 
-    /// RFC 8985 §6.2 step 4: a DSACK. One a round counts, and only if reordering was seen: otherwise it has another cause.
+    /// RFC 8985 §6.2 step 4: a DSACK has arrived. One DSACK a round widens the reordering window, and only if reordering was seen:
+    /// otherwise the DSACK has another cause.
     pub fn note_dsack(&mut self, snd_una: u32, snd_nxt: u32) {
         if self.dsack_round.is_some_and(|end| snd_una >= end) {
             self.dsack_round = None;
@@ -98,7 +100,7 @@ impl Rack {
         }
     }
 
-    /// A recovery is over, and was not spurious.
+    /// A recovery that was not spurious has ended.
     pub fn on_recovery(&mut self) {
         self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
         if self.reo_wnd_persist == 0 {
@@ -111,7 +113,7 @@ impl Rack {
         self.reo_wnd_persist = (self.reo_wnd_persist + 1).min(PERSIST);
     }
 
-    /// RFC 8985 §6.2 step 4: RACK.reo_wnd.
+    /// RFC 8985 §6.2 step 4: the reordering window (RACK.reo_wnd).
     pub fn reo_wnd(&self, repairing: bool, sacked: u32, min_rtt: Span, srtt: Span) -> Span {
         if !self.reordering_seen && (repairing || sacked >= DUP_THRESH) {
             return Span::ZERO;
@@ -149,12 +151,12 @@ impl Judge {
         Span(self.allowance.0.saturating_sub(self.now.since(at).0))
     }
 
-    /// The number after that of the most recently sent segment that arrived (RACK.end_seq).
+    /// One past the most recently sent segment that has arrived (RACK.end_seq).
     pub fn end(&self) -> u32 {
         self.end_seq
     }
 
-    /// The longest time for which any segment that was overtaken may still arrive.
+    /// The longest time for which any segment may still arrive after a later one did.
     pub fn longest(&self) -> Span {
         self.remaining(self.xmit_ts)
     }
@@ -169,14 +171,14 @@ pub(super) struct SacktagState {
     fack: u32,
     /// Linux `high_seq`.
     high_seq: u32,
-    /// The timestamp echo. Copies that were sent later did not cause it.
+    /// The timestamp echo. Copies of a segment that were sent later than this did not trigger the ACK.
     rcv_tsecr: Option<u32>,
-    /// The most recently sent of the segments: its time, and the number after its own.
+    /// The most recently sent of the segments: the time of its transmission, and the number after its own.
     newest: Option<(Time, u32)>,
     rtt: Option<Span>,
-    /// Times of transmission of segments never retransmitted: the first and last acknowledged cumulatively, and, with their
-    /// numbers, the first and last SACKed.
+    /// When the first and the last segment were sent that were acknowledged cumulatively and never retransmitted.
     acked: Option<(Time, Time)>,
+    /// The first and the last SACKed segment that were never retransmitted, with their times of transmission.
     sacked: Option<((u32, Time), (u32, Time))>,
     /// One of the segments acknowledged cumulatively was a retransmission.
     pub retrans_acked: bool,
@@ -213,7 +215,7 @@ impl SacktagState {
 
     /// A segment that was retransmitted, and had not been SACKed, is acknowledged cumulatively.
     pub fn acked_again(&mut self, seq: u32, at: Time) {
-        // Linux `tcp_skb_spurious_retrans`: the timestamp is that of an earlier copy.
+        // Linux `tcp_skb_spurious_retrans`: an echo from before the last transmission belongs to an earlier copy.
         if self.rcv_tsecr.is_none_or(|echo| echo.wrapping_sub((at.0 / 1000) as u32) as i32 >= 0) {
             self.deliver_again(at, seq + 1);
         }
@@ -241,7 +243,8 @@ impl SacktagState {
         }
     }
 
-    /// RFC 8985 §6.2 step 2: an ACK sooner than the minimum RTT after the retransmission is of the original.
+    /// Notes the arrival of a segment that was retransmitted at `at`. An ACK that comes sooner than the minimum RTT after this is of
+    /// the original, and is ignored (RFC 8985 §6.2 step 2).
     fn deliver_again(&mut self, at: Time, end: u32) {
         if self.now.since(at) >= self.min_rtt {
             self.deliver(at, end);
@@ -262,8 +265,8 @@ impl SacktagState {
         Some(rtt_us(rtt))
     }
 
-    /// Linux `tcp_ack_update_rtt`: the RTT sample for the RTO, and the one for the minimum RTT, by the times of transmission.
-    /// Retransmitted segments give none (Karn's algorithm).
+    /// The RTT samples for the RTO and for the minimum RTT, by the times of transmission (Linux `tcp_ack_update_rtt`). Retransmitted
+    /// segments give none (Karn's algorithm).
     pub fn rtts(&self) -> Option<(Span, Span)> {
         let acked = self.acked.filter(|_| !self.retrans_acked);
         let newest = self.sacked.map(|sacked| sacked.1.1).or(acked.map(|acked| acked.1))?;

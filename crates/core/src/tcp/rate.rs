@@ -16,14 +16,14 @@ use core::ops::Range;
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 struct TxRecord {
     sent: u64,
-    /// `first_tx_mstamp` at that time.
+    /// [`RateSampler::first_sent`] at that time (Linux `first_tx_mstamp`).
     first_sent: u64,
-    /// `delivered_mstamp` at that time.
+    /// [`RateSampler::delivered_time`] at that time (Linux `delivered_mstamp`).
     delivered_time: u64,
     delivered: u32,
     delivered_ce: u32,
     lost: u32,
-    /// In flight, itself included.
+    /// Segments in flight, this one included.
     in_flight: u32,
     app_limited: bool,
     retransmitted: bool,
@@ -42,27 +42,27 @@ pub(super) struct RateSample {
     pub delivered: Option<u32>,
     /// The duration of the sample; `None` if it is shorter than any round trip, as after an ambiguous ACK.
     pub interval: Option<u64>,
-    /// Segments delivered by the time when the segment that gives the sample was sent.
+    /// Segments that had been delivered when the segment that gives the sample was sent.
     pub prior_delivered: u32,
-    /// Delivered during `interval` by ACKs with an ECN echo.
+    /// Segments delivered during `interval` by ACKs with an ECN echo.
     pub delivered_ce: u32,
-    /// In flight when that segment was sent, itself included.
+    /// Segments in flight when the sample's segment was sent, itself included.
     pub tx_in_flight: u32,
-    /// Lost since it was sent.
+    /// Segments found lost since the sample's segment was sent.
     pub lost: u32,
-    /// That segment was sent while the application limited the sender.
+    /// The sample's segment was sent while the application limited the sender.
     pub app_limited: bool,
     /// The RTT of the most recently sent segment that was never retransmitted.
     pub rtt: Option<u64>,
-    /// Delivered by this ACK.
+    /// Segments that this ACK delivered.
     pub acked_sacked: u32,
-    /// The part of them that was marked.
+    /// The number of these that were marked.
     pub marked: u32,
-    /// Found lost with this ACK.
+    /// Segments that this ACK showed to be lost.
     pub losses: u32,
-    /// In flight before this ACK.
+    /// Segments in flight before this ACK.
     pub prior_in_flight: u32,
-    /// A lone short segment: the receiver may have waited with its ACK.
+    /// The ACK covers a lone short segment, so the receiver may have delayed it.
     pub ack_delayed: bool,
 }
 
@@ -70,9 +70,9 @@ pub(super) struct RateSample {
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub(super) struct Loss {
     pub seq: u32,
-    /// In flight, itself included.
+    /// Segments in flight when it was sent, itself included.
     pub tx_in_flight: u32,
-    /// Lost since it was sent, itself included.
+    /// Segments found lost since it was sent, itself included.
     pub lost: u32,
     pub app_limited: bool,
 }
@@ -81,17 +81,17 @@ pub(super) struct Loss {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RateSampler {
     notes: Notes,
-    /// Segments delivered so far, the handshake's as one.
+    /// Segments delivered so far; the handshake counts as one.
     pub delivered: u32,
-    /// When that grew last.
+    /// When `delivered` last grew; after idle time, when the new flight began.
     pub delivered_time: u64,
     /// Segments delivered by ACKs with an ECN echo.
     delivered_ce: u32,
     /// Segments found lost so far.
     pub lost: u32,
-    /// When the segment delivered last had been sent; after idle time, the first of the new flight.
+    /// When the most recently sent of the delivered segments was sent; after idle time, when the new flight began.
     first_sent: u64,
-    /// Samples are limited by the application until more than this is delivered; 0 if they are not.
+    /// The application limits samples until more than this number of segments is delivered; 0 if it does not limit them.
     app_limited: u32,
     min_rtt: u64,
     /// The current ACK's sample.
@@ -103,17 +103,19 @@ pub(super) struct RateSampler {
 struct AckInProgress {
     /// The segment that gives the sample.
     best: Option<u32>,
-    /// The time between transmissions.
+    /// The interval between transmissions, in µs.
     interval: u64,
-    /// Send times of the last segments acknowledged cumulatively and selectively, without retransmitted ones.
+    /// When the last segment that is acknowledged cumulatively, and was never retransmitted, was sent.
     acked_at: Option<u64>,
+    /// When the last segment that is SACKed, and was never retransmitted, was sent.
     sacked_at: Option<u64>,
-    /// A retransmitted segment was acknowledged cumulatively, so that the others are ambiguous too (Karn's algorithm).
+    /// A retransmitted segment was acknowledged cumulatively. This makes the RTT of the other segments ambiguous too (Karn's
+    /// algorithm).
     ambiguous: bool,
 }
 
 impl RateSampler {
-    /// A sampler of a connection that has only delivered its handshake; `rtt` is that of the handshake, if it is known.
+    /// The sampler of a connection that has only delivered its handshake. `rtt` is the handshake's RTT in µs, if known.
     pub fn new(now: u64, rtt: Option<u64>) -> RateSampler {
         RateSampler {
             notes: Notes(Box::new([])),
@@ -133,7 +135,7 @@ impl RateSampler {
         (self.min_rtt != u64::MAX).then_some(self.min_rtt)
     }
 
-    /// Whether samples are limited by the application: its last gap has not been acknowledged yet.
+    /// Whether the application limits the samples: the segments in flight when it last paused are not all delivered yet.
     pub fn is_app_limited(&self) -> bool {
         self.app_limited != 0
     }
@@ -238,8 +240,8 @@ impl RateSampler {
         Loss { seq, tx_in_flight: in_flight, lost: self.lost - lost, app_limited }
     }
 
-    /// The sample of an ACK whose segments were passed to [`RateSampler::deliver`]. `stamp` is the RTT by its timestamp, if it
-    /// advanced. The sender sets the fields that only it knows.
+    /// Returns the sample of an ACK whose segments were passed to [`RateSampler::deliver`]. `stamp` is the RTT that the timestamp
+    /// shows, if the ACK advanced. The sender sets the fields that only it knows.
     pub fn end(&mut self, now: u64, acked_sacked: u32, marked: u32, stamp: Option<u64>) -> RateSample {
         let AckInProgress { best, interval, acked_at, sacked_at, ambiguous } = core::mem::take(&mut self.ack);
         self.advance(now, acked_sacked, marked);
@@ -254,8 +256,8 @@ impl RateSampler {
         RateSample { rtt, acked_sacked, marked, ..self.sample(now, &note, interval) }
     }
 
-    /// As [`RateSampler::deliver`] and [`RateSampler::end`], for an ACK that only SACKs these segments, without marks. None of them
-    /// was retransmitted, so they were sent in this order, and the last gives the sample.
+    /// Does the work of [`RateSampler::deliver`] and [`RateSampler::end`] for an ACK that only SACKs these segments, without marks.
+    /// None of them was retransmitted, so they were sent in this order, and the last gives the sample.
     #[inline(always)]
     pub fn deliver_run(&mut self, now: u64, run: Range<u32>) -> RateSample {
         let count = run.end - run.start;
@@ -290,14 +292,14 @@ impl RateSampler {
         }
     }
 
-    /// The sample of the segment whose record this is; `interval`: the time between transmissions in µs.
+    /// The sample of the segment with this record. `interval` is the time between transmissions, in µs.
     #[inline(always)]
     fn sample(&self, now: u64, note: &TxRecord, interval: u64) -> RateSample {
         let interval = interval.max(now.saturating_sub(note.delivered_time));
         let plausible = self.min_rtt == u64::MAX || interval >= self.min_rtt;
         RateSample {
             delivered: Some(self.delivered - note.delivered),
-            // draft §4.1.3.5: shorter than the minimum RTT, it is the ACK of an original, taken for that of its retransmission.
+            // draft §4.1.3.5: an interval below the minimum RTT is wrong. The original was acknowledged, not its retransmission.
             interval: (plausible && interval > 0).then_some(interval),
             prior_delivered: note.delivered,
             delivered_ce: self.delivered_ce - note.delivered_ce,

@@ -5,9 +5,9 @@
 //! once. Without `quickack` there is an ACK for every second full segment, or after 200 ms. Out-of-order segments are
 //! acknowledged at once, until the sender must know of the hole; then their ACKs are compressed (compress.rs).
 //!
-//! DCTCP's receiver echoes each segment's mark (RFC 8257 §3.2): where marking changes, the segments before the change are
-//! acknowledged at once, and then, as in Linux, the segment itself (without `quickack` it is delayed as any other). Prague's
-//! receiver counts marks (accurate ECN, RFC 9768: the ACE field, without the option that has byte counters).
+//! DCTCP's receiver echoes each segment's mark (RFC 8257 §3.2). Where marking begins or ends, it acknowledges the segments before
+//! the change at once. As in Linux, the ACK of the segment itself follows at once; without `quickack` that ACK is delayed like any
+//! other. Prague's receiver counts marks with accurate ECN (RFC 9768): in the ACE field, without the option that counts bytes.
 //!
 //! Deviation: if the marking changes with an out-of-order segment, its mark is reported together with the segments before it.
 
@@ -42,7 +42,7 @@ pub struct Arrival {
     pub pushed: bool,
     /// When it was sent, in µs modulo 2^32.
     pub ts: u32,
-    /// The RTT that it shows, or that its sender has measured, in µs; 0: none.
+    /// The RTT in µs that the segment's timestamp shows or that its sender has measured; 0 if there is none.
     pub rtt_us: u32,
     /// The ECN field.
     pub ecn: Ecn,
@@ -55,17 +55,17 @@ pub struct Arrival {
 enum Feedback {
     /// No feedback.
     None,
-    /// From a CE until CWR (RFC 3168 §6.1.3).
+    /// The echo lasts from a CE mark until CWR arrives (RFC 3168 §6.1.3).
     Classic,
-    /// The mark of the last segment (RFC 8257 §3.2).
+    /// The echo is the mark of the last segment (RFC 8257 §3.2).
     Dctcp,
-    /// The number of marked segments, modulo 8 (RFC 9768 §3.2.2).
+    /// ACKs carry the number of marked segments, modulo 8 (RFC 9768 §3.2.2).
     Accurate,
 }
 
 /// RFC 9768 §3.2.1: the initial value of the counters.
 pub(super) const FIRST_CEP: u8 = 5;
-/// RFC 9768 §3.2.2.5.1: this many marks since the last ACK are acknowledged at once.
+/// RFC 9768 §3.2.2.5.1: an ACK is sent at once when this many marks have arrived since the last ACK.
 const MARKS: u8 = 2;
 
 impl Feedback {
@@ -79,7 +79,7 @@ impl Feedback {
     }
 }
 
-/// The receiving half of a connection: first what every segment in order needs ([`Receiver::prefetch`]).
+/// The receiving half of a connection. The fields that every in-order segment needs come first; [`Receiver::prefetch`] fetches them.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Receiver {
@@ -96,7 +96,7 @@ pub struct Receiver {
     quick_acks: u32,
     ts_first: u32,
     ts_last: u32,
-    /// When the delayed ACK is due; never if none is.
+    /// When the delayed ACK is due; [`Time::NEVER`] if no ACK is delayed.
     deadline: Time,
     /// How the delay of ACKs adapts.
     pace: Pace,
@@ -107,21 +107,24 @@ pub struct Receiver {
     at_once: bool,
     /// Linux's ATO and quick ACKs.
     adaptive: bool,
-    /// Adaptive, ECN-capable or tuned: each arrival must be looked at.
+    /// Each arrival is passed to `watch`, because of quick ACKs, ECN or a tuned window.
     watchful: bool,
-    /// There is a `window`; there is a `merge`.
+    /// `rare` has a `window`.
     tunes: bool,
+    /// `rare` has a `merge`.
     merges: bool,
-    /// There are `held` blocks; `recent_len` of them are in `recent`.
+    /// `held` is not empty.
     holds: bool,
+    /// The number of blocks in `recent`.
     recent_len: u8,
     feedback: Feedback,
     /// ECN-capable data has arrived (`TCP_ECN_SEEN`).
     seen: bool,
     /// The ACE field of the next ACK.
     ace: u8,
-    /// Accurate ECN: the last segment arrived marked, and the number of marks since the last ACK.
+    /// For accurate ECN: whether the last segment arrived marked.
     last_ce: bool,
+    /// For accurate ECN: the number of marks since the last ACK.
     unreported: u8,
     /// The next ACK is `early_ack`, which covers the segments before the last one.
     early: bool,
@@ -138,12 +141,12 @@ pub struct Receiver {
     rare: Option<Box<Rare>>,
 }
 
-/// Fields that few receivers need. Kept apart, so that each of many receivers is a cache line shorter.
+/// Fields that few receivers need. They are kept apart, so that a [`Receiver`] is one cache line shorter.
 #[derive(Clone, Default, Debug)]
 struct Rare {
     /// The tuned receive window, if it is tuned.
     window: Option<Window>,
-    /// Segments that the card hands up together.
+    /// Segments that the network card merges and hands up together.
     merge: Option<Merge>,
     early_ack: Option<Ack>,
 }
@@ -223,7 +226,7 @@ impl Receiver {
             return true;
         }
         if self.at_once && self.early {
-            // The ACK of the segments before is sent now, and this segment's by the timer, at the same time.
+            // The early ACK is sent now. The timer sends this segment's own ACK at the same time.
             self.deadline = now;
             return true;
         }
@@ -235,7 +238,7 @@ impl Receiver {
         self.delay(now)
     }
 
-    /// Delays the ACK of this segment. Returns whether an ACK must be sent all the same: `early_ack`, or because the delayed one is
+    /// Delays the ACK of this segment. Returns whether an ACK must be sent now: either `early_ack`, or the delayed ACK if it was
     /// almost due.
     #[inline(always)]
     fn delay(&mut self, now: Time) -> bool {
@@ -268,8 +271,8 @@ impl Receiver {
         self.deadline
     }
 
-    /// The SACK blocks of the ACK just made, and how many there are: first a duplicate, once (RFC 2883 §4), then the most
-    /// recent first (RFC 2018 §4).
+    /// The SACK blocks of the ACK just made, and their number. A duplicate comes first and is reported once (RFC 2883 §4). The
+    /// other blocks follow, the most recent first (RFC 2018 §4).
     #[inline]
     pub fn take_blocks(&mut self) -> ([Block; 3], usize) {
         let [first, second, third, _] = self.recent;
@@ -279,7 +282,8 @@ impl Receiver {
         }
     }
 
-    /// Whether the next ACK may have SACK blocks, since segments have arrived out of order or twice, or the window is tuned.
+    /// Whether the next ACK may carry SACK blocks or another window: segments have arrived out of order or twice, or the window is
+    /// tuned.
     #[inline]
     pub fn says_more(&self) -> bool {
         self.recent_len > 0 || self.duplicate.is_some() || self.tunes
@@ -291,7 +295,8 @@ impl Receiver {
         cache.fetch_lines(&self.rcv_nxt, const { offset_of!(Receiver, recent).div_ceil(LINE) });
     }
 
-    /// Prefetches what a segment out of order needs in addition, if one has arrived: the block that most of them extend.
+    /// Prefetches the data that an out-of-order segment needs in addition, if there is a hole: the last block, which most of these
+    /// segments extend.
     #[inline]
     pub fn prefetch_held(&self, cache: &impl Cache) {
         if self.holds
@@ -313,7 +318,7 @@ impl Receiver {
         self.at_once = true;
     }
 
-    /// An ACK that is sent at once and replaces the delayed ones: with a FIN of this end, or in response to an unexpected segment.
+    /// An ACK that is sent at once and replaces delayed ACKs: with this end's own FIN, or in response to an unexpected segment.
     pub fn ack_now(&mut self) -> Ack {
         self.release_acks();
         self.discharge();
@@ -334,6 +339,7 @@ impl Receiver {
         }
     }
 
+    /// Examines an arrival for quick ACKs, ECN and the tuned window.
     #[inline]
     fn watch(&mut self, now: Time, &Arrival { seq, rtt_us, ecn, cwr, .. }: &Arrival) {
         if self.adaptive && self.pace.note_arrival(now, rtt_us, seq == self.rcv_nxt) {
@@ -399,7 +405,7 @@ impl Receiver {
         self.tunes.then_some(self.rwnd)
     }
 
-    /// RFC 8257 §3.2: where marking begins or ends, the segments before the change are acknowledged at once, with their own mark.
+    /// DCTCP (RFC 8257 §3.2): where marking begins or ends, acknowledges the segments before the change at once, with their own mark.
     #[inline(never)]
     fn note_change(&mut self, ce: bool, cwr: bool) {
         self.early = false;
@@ -419,7 +425,8 @@ impl Receiver {
         self.at_once |= self.adaptive;
     }
 
-    /// RFC 9768 §3.2.2.5.1: an ACK at once where marking begins, and for the second mark since the last ACK.
+    /// Accurate ECN: counts a mark. An ACK is sent at once where marking begins, and at the second mark since the last ACK (RFC 9768
+    /// §3.2.2.5.1).
     fn count(&mut self, ce: bool) {
         if self.pending == 0 {
             self.unreported = 0;
@@ -450,14 +457,15 @@ impl Receiver {
         }
     }
 
-    /// Starts quick ACKs as `quicken`, and resets the delay after them to the shortest (`tcp_enter_quickack_mode`). A pause
-    /// starts quick ACKs without this reset.
+    /// Starts quick ACKs with `quicken`, and resets the delay of later ACKs to the shortest (`tcp_enter_quickack_mode`). After a
+    /// pause, quick ACKs start without this reset.
     fn enter_quickack(&mut self, segments: u32) {
         self.quicken(segments);
         self.pace.deflate();
     }
 
-    /// Data that is not ECN-capable, after some that was: probably a retransmission (Linux `tcp_data_ecn_check`).
+    /// Handles a segment that is not ECN-capable. If earlier ones were, it is probably a retransmission, and quick ACKs start (Linux
+    /// `tcp_data_ecn_check`).
     #[cold]
     #[inline(never)]
     fn note_repetition(&mut self) {
@@ -483,7 +491,8 @@ impl Receiver {
         }
     }
 
-    /// The ACK that [`Receiver::accept`] asked for: of everything that has arrived in order.
+    /// The ACK that [`Receiver::accept`] asked for. It covers everything that has arrived in order, or less if
+    /// [`Receiver::is_early`] holds.
     #[inline(always)]
     pub fn ack(&self) -> Ack {
         if self.early
@@ -520,7 +529,8 @@ impl Receiver {
         }
     }
 
-    /// RFC 5681 §4.2: out of order, filling a hole, or seen before: acknowledged at once, unless ACKs are compressed.
+    /// Handles a segment that is out of order, fills a hole, or is a duplicate. It is acknowledged at once (RFC 5681 §4.2), unless
+    /// its ACK is compressed. Returns whether an ACK must be sent.
     #[cold]
     #[inline(never)]
     fn out_of_order(&mut self, now: Time, seq: u32, ts: u32, rtt_us: u32) -> bool {
@@ -536,7 +546,7 @@ impl Receiver {
                 self.note_next_hole(now, self.rcv_nxt - before, rtt_us);
             }
         } else {
-            // Linux `tcp_data_queue`: of the segments out of order, only duplicates start quick ACKs.
+            // Linux `tcp_data_queue`: only duplicates start quick ACKs, other out-of-order segments do not.
             if !self.dsacks || seq < self.rcv_nxt {
                 self.enter_quickack(MAX_QUICKACKS);
             }
@@ -551,8 +561,8 @@ impl Receiver {
                     return false;
                 }
             } else if seq + 1 >= self.rcv_nxt - self.pending {
-                // RFC 7323 §4.3: a segment that ends at or above the last ACK (as in Linux) updates the echoed timestamp. So an ACK
-                // that is repeated because the first was lost gives the RTT of the retransmission, not the time since the loss.
+                // RFC 7323 §4.3: a segment that ends at or above the last ACK (as in Linux) updates the echoed timestamp. If an ACK
+                // was lost and its segment is retransmitted, the next ACK therefore gives the RTT of the retransmission.
                 self.ts_first = ts;
             }
         }
@@ -561,7 +571,8 @@ impl Receiver {
         true
     }
 
-    /// Whether the ACK of a segment above a hole is compressed. It is not if ACKs wait whose blocks the current list `forgets`.
+    /// Returns whether the ACK of a segment above a hole waits (SACK compression). `forgets`: the segment's block moves another out of
+    /// the first two places of the list. If ACKs already wait then, they are sent now.
     fn waits(&mut self, now: Time, rtt_us: u32, forgets: bool) -> bool {
         if self.comp_sack_nr == 0 || self.quick_acks > 0 || self.at_once || self.early {
             return false;
@@ -576,8 +587,8 @@ impl Receiver {
         true
     }
 
-    /// Another hole follows the one that was filled. Linux `__tcp_ack_snd_check`: an ACK of one segment at most, or one that offers a
-    /// smaller window, is the first of the three that report the next hole at once.
+    /// Another hole follows the one that was filled. The first three ACKs that report it are sent at once. As in Linux
+    /// (`__tcp_ack_snd_check`), the present ACK counts as one of them if it acknowledges at most one segment or offers a smaller window.
     fn note_next_hole(&mut self, now: Time, acknowledged: u32, rtt_us: u32) {
         let keeps = self.window().is_none_or(|window| window.keeps());
         if acknowledged <= 1 || !keeps {
@@ -597,7 +608,7 @@ impl Receiver {
         true
     }
 
-    /// The ACK that is sent now replaces those that waited.
+    /// An ACK is sent now. It replaces the ACKs that waited because of merging or compression.
     fn release_acks(&mut self) {
         if let Some(merge) = self.merge() {
             merge.flushed();
@@ -663,10 +674,10 @@ impl Receiver {
         grown
     }
 
-    /// Puts a block first in the order of recency and removes those that it contains now. Returns the position that it, or the first
-    /// of those, had before.
+    /// Puts a block first in the list of recent blocks, and removes the blocks that it contains now. Returns the old position of the
+    /// first block that it contains, which may be its own; or the length of the list if there was none.
     fn report(&mut self, block: Block) -> usize {
-        // Most often the first block has grown by a segment, and contains no other.
+        // Usually the first block has grown by one segment, and contains no other block.
         if self.recent_len > 0 && self.recent[0] == (Block { end: block.end - 1, ..block }) {
             self.recent[0] = block;
             return 0;

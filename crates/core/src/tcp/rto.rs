@@ -1,27 +1,28 @@
 //! The retransmission timeout: RFC 6298, and Linux's estimator.
 //!
 //! Both keep SRTT with gain 1/8 and a deviation with gain 1/4, and wait SRTT + 4 deviations. RFC 6298 bounds that sum
-//! from below. Linux bounds the variance term instead (so the RTO is at least SRTT + 200 ms), keeps the largest
-//! deviation of each round trip, lets it fall only once a round trip, and counts a falling RTT at an eighth.
+//! from below. Linux bounds the variance term instead, so the RTO is at least SRTT + 200 ms. The variance term follows
+//! the largest deviation of each round trip, and falls at most once a round trip. An RTT below SRTT raises the deviation
+//! by only an eighth of the usual step.
 
 use crate::units::Span;
 use crate::wheel::Wheel;
 
-/// RFC 6298 §2.1: the timeout before the first sample; also that of a SYN.
+/// RFC 6298 §2.1: the timeout before the first sample, and of a SYN.
 pub(super) const INITIAL: Span = Span::from_secs(1);
 /// RFC 6298 §5.7: the timeout of data after the SYN timed out, if there was no sample.
 pub(super) const AFTER_SYN_LOSS: Span = Span::from_secs(3);
 /// Linux's TCP_RTO_MAX (RFC 6298 §2.5 allows any bound of 60 s or more).
 pub(super) const MAX: Span = Span::from_secs(120);
 
-/// Estimator of one connection. All times in nanoseconds.
+/// The estimator of one connection. All times are in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Rto {
     /// Smoothed RTT; 0 before the first sample.
     srtt: u64,
-    /// Four mean deviations (Linux: their maximum over round trips, at least the minimum RTO).
+    /// The variance term: four mean deviations. In Linux it follows their maximum in a round trip, and is at least the minimum RTO.
     rttvar: u64,
-    /// Linux: four mean deviations.
+    /// Linux: four mean deviations, updated with each sample.
     mdev: u64,
     /// Linux: the largest `mdev` of this round trip.
     mdev_max: u64,
@@ -103,7 +104,7 @@ impl Rto {
         if self.backoff == 0 { Span(self.rto) } else { Span((self.rto << self.backoff).min(MAX.0)) }
     }
 
-    /// RFC 6298 §5.5: the timer expired, double.
+    /// Doubles the timeout after it expired (RFC 6298 §5.5).
     pub fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(16);
     }
@@ -113,7 +114,7 @@ impl Rto {
         self.rto = wheel.span(wheel.ticks(Span(self.rto))).0;
     }
 
-    /// Timeouts in a row, without a sample since.
+    /// The number of times that the timeout was doubled since the last sample.
     pub fn backoff(&self) -> u8 {
         self.backoff
     }

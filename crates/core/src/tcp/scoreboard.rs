@@ -1,11 +1,12 @@
 //! The scoreboard (RFC 6675 §3): the state of each outstanding segment.
 //!
-//! It has one byte a segment, in a ring addressed by the segment's number that is allocated when the first hole appears. While
-//! no segment is SACKed, lost or retransmitted, every byte is zero and none is read. Each segment is marked SACKed once, passed
-//! by the loss pointer once and by the retransmission pointer once: work is amortised over segments, not over ACKs.
+//! It has one byte per segment, in a ring that is addressed by the segment's number and allocated when the first hole appears.
+//! While no segment is SACKed, lost or retransmitted, every byte is zero and none is read. Each segment is marked SACKed once,
+//! passed by the loss pointer once and by the retransmission pointer once. So the work depends on the number of segments, not on
+//! the number of ACKs.
 //!
-//! Deviation: `IsLost` counts segments, not bytes (three SACKed segments above), which for full segments is the RFC's
-//! "more than (DupThresh - 1) * SMSS bytes" and for short ones its DupAcks rule.
+//! Deviation: `IsLost` counts segments, not bytes: a segment is lost if three above it are SACKed. For full segments this is the
+//! RFC's "more than (DupThresh - 1) * SMSS bytes". Short segments are handled like its count of duplicate ACKs.
 
 mod judged;
 
@@ -23,7 +24,7 @@ const LOST: u8 = 2;
 const RETX: u8 = 4;
 /// The segment was retransmitted at some time: its ACK is ambiguous (Karn's algorithm).
 const EVER: u8 = 8;
-/// Only a loss probe retransmitted the segment: it counts as if the original had been sent later.
+/// Only a loss probe retransmitted the segment: the probe counts as the original, sent later.
 const PROBE: u8 = 16;
 
 /// RFC 6675 §2: DupThresh, the number of SACKed segments above a hole that make it lost.
@@ -40,7 +41,7 @@ pub(super) struct Advanced {
     pub repeated: bool,
 }
 
-/// Flags of the outstanding segments, and counts of them.
+/// The flags of the outstanding segments, and the number of segments with each flag.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Scoreboard {
     flags: Box<[u8]>,
@@ -48,26 +49,26 @@ pub(super) struct Scoreboard {
     pub sacked: u32,
     /// Lost segments, whether retransmitted or not.
     pub lost: u32,
-    /// Retransmissions in the network (Linux's `retrans_out`, which also has those of undone losses after their SACK).
+    /// Retransmissions in the network (Linux's `retrans_out`, which also counts those of undone losses after they were SACKed).
     pub retx: u32,
-    /// Leaked entries of `retx`: counted as in flight although no retransmission is (a Linux bug, reproduced on purpose; see
-    /// [`Scoreboard::lose_by_timeout`]).
+    /// The part of `retx` that has leaked: it counts as in flight although no such retransmission is (a Linux bug, reproduced on
+    /// purpose; see [`Scoreboard::lose_by_timeout`]).
     leaked: u32,
     /// Segments that only a loss probe retransmitted.
     probes: u32,
-    /// The highest SACKed segments, highest first. Zero and segments acknowledged since mean "none".
+    /// The three highest SACKed segments, highest first. Zero, or a segment that is no longer outstanding, means "none".
     top: [u32; DUP_THRESH],
-    /// Every segment below has been examined for loss.
+    /// Every segment below this one has been examined for loss.
     judged: u32,
-    /// HighRxt + 1: every segment below has been retransmitted if necessary.
+    /// HighRxt + 1: every segment below this one has been retransmitted if necessary.
     next_rxt: u32,
-    /// Segments below may have been retransmitted although their flags no longer say so.
+    /// Segments below this one may have been retransmitted although their flags no longer show it.
     undone: u32,
     /// The blocks of the last ACK, which are skipped in the next one.
     known: [Block; 3],
-    /// Retransmissions in order of their sending, each with the next new segment at that time.
+    /// Retransmissions in the order in which they were sent, each with the `snd_nxt` of that time.
     sent_again: Ring<(u32, u32)>,
-    /// Segments whose retransmission was lost as well, the lowest first (Linux's `retransmit_skb_hint` is the lowest that is lost).
+    /// Segments whose retransmission was lost as well, the lowest first (Linux's `retransmit_skb_hint` is the lowest lost segment).
     lost_again: Ring<u32>,
 }
 
@@ -189,7 +190,7 @@ impl Scoreboard {
         let before = self.sacked;
         let known = self.known;
         for (block, was) in blocks.iter().zip(&known) {
-            // Most blocks have the position that they had in the ACK before, or the next one.
+            // Most blocks have the same position as in the previous ACK, or the next position.
             if known.contains(block) {
                 continue;
             }
@@ -212,9 +213,9 @@ impl Scoreboard {
         self.sacked - before
     }
 
-    /// A short cut of [`Scoreboard::sack`], for a first block that is above all SACKed segments, or has grown there, by segments
-    /// that were never retransmitted, if the other blocks are known. Marks those segments and returns them. In any other case it
-    /// returns `None` and changes nothing.
+    /// A short cut of [`Scoreboard::sack`]. It applies if the first block is new or has grown, by segments that are above all SACKed
+    /// ones and were never retransmitted, and if the other blocks are known. It marks those segments and returns them. In any other
+    /// case it returns `None` and changes nothing.
     #[inline(always)]
     pub fn sack_above(&mut self, snd_una: u32, snd_nxt: u32, blocks: &[Block]) -> Option<Range<u32>> {
         let (first, known) = (*blocks.first()?, self.known);
@@ -238,7 +239,7 @@ impl Scoreboard {
         if !same || inside {
             return None;
         }
-        // Only a clean board lacks room, and a clean board has no flags.
+        // Only a clean scoreboard can lack room, and it has no flags.
         self.reserve(snd_una, snd_nxt);
         if run.clone().any(|seq| *self.flag(seq) != 0) {
             return None;
@@ -283,7 +284,7 @@ impl Scoreboard {
         Some(was & EVER != 0)
     }
 
-    /// RFC 6675 §4 `IsLost`, of every segment not examined yet. Calls `newly` with each newly lost segment; returns their number.
+    /// Applies RFC 6675 §4 `IsLost` to every segment not examined yet. Calls `newly` with each newly lost segment; returns their number.
     pub fn mark_lost(&mut self, snd_una: u32, mut newly: impl FnMut(u32)) -> u32 {
         let before = self.lost;
         for seq in self.judged.max(snd_una)..self.top[DUP_THRESH - 1] {
@@ -298,8 +299,8 @@ impl Scoreboard {
         self.lost - before
     }
 
-    /// A retransmission is lost when three segments are SACKed that were first sent after it (as in Linux before RACK; RFC 6675
-    /// leaves it to the timer). Calls `newly` with each newly lost segment; returns their number.
+    /// Marks retransmissions lost. A retransmission is lost when three segments are SACKed that were first sent after it, as in Linux
+    /// before RACK; RFC 6675 waits for the timer. Calls `newly` with each newly lost segment; returns their number.
     pub fn mark_retransmissions_lost(&mut self, snd_una: u32, mut newly: impl FnMut(u32)) -> u32 {
         let before = self.retx;
         while let Some(&(seq, next)) = self.sent_again.front()
@@ -337,7 +338,8 @@ impl Scoreboard {
         self.next_rxt = snd_una;
     }
 
-    /// The timeout was spurious: [snd_una, snd_nxt) is in the network, retransmitted segments twice. Losses are detected again.
+    /// Clears the loss marks after a spurious timeout: all segments of [snd_una, snd_nxt) that are not SACKed are in the network, and
+    /// retransmitted ones twice. From now on losses are detected anew.
     pub fn none_lost(&mut self, snd_una: u32, snd_nxt: u32) {
         if self.lost > 0 {
             for seq in snd_una..snd_nxt {
@@ -362,7 +364,7 @@ impl Scoreboard {
         self.next_rxt = self.next_rxt.max(snd_una);
     }
 
-    /// A retransmission is lost, and its segment must be retransmitted again.
+    /// Notes that a retransmission is lost, so that its segment must be retransmitted again.
     fn repeat_again(&mut self, seq: u32) {
         self.lost_again.insert_where(seq, |&higher| seq < higher);
     }
@@ -382,7 +384,7 @@ impl Scoreboard {
         while seq < self.judged && *self.flag(seq) & (LOST | RETX) != LOST {
             seq += 1;
         }
-        // Rule 3 may have taken the pointer further than the losses go.
+        // Rule 3 may have moved the pointer beyond the last segment known to be lost.
         self.next_rxt = seq;
         if seq < self.judged { again.map_or(Some(seq), |again| Some(again.min(seq))) } else { again }
     }
@@ -413,8 +415,8 @@ impl Scoreboard {
         self.probes -= u32::from(probe);
     }
 
-    /// The number of bytes that should be zero and are not: those of segments outside [snd_una, snd_nxt), or all if the counts
-    /// are zero.
+    /// The number of bytes that should be zero and are not. The bytes of segments outside [snd_una, snd_nxt) should be zero; if the
+    /// scoreboard is clean, all should.
     #[cfg(test)]
     pub fn stale(&self, snd_una: u32, snd_nxt: u32) -> usize {
         let marked = self.flags.iter().filter(|&&flag| flag != 0).count();
@@ -467,11 +469,11 @@ mod tests {
         assert_eq!(board.sack(0, 20, &[block(5, 7)], skip), 2);
         assert_eq!(board.mark_lost(0, drop), 0);
         assert_eq!(board.pipe(0, 20), 18);
-        // Three, but above the third from the top: segments 0 to 4, not 7 and 8.
+        // Segments 0 to 4 have three SACKed segments above them now. 7 and 8 have only one.
         assert_eq!(board.sack(0, 20, &[block(9, 10), block(5, 7)], skip), 1);
         assert_eq!(board.mark_lost(0, drop), 5);
         assert_eq!(board.pipe(0, 20), 12);
-        // Discontiguous ones count as well: 7 and 8 have 9, 11 and 13 above them now.
+        // SACKed segments need not be contiguous: 7 and 8 will have 9, 11 and 13 above them.
         board.sack(0, 20, &[block(11, 12), block(9, 10)], skip);
         assert_eq!(board.mark_lost(0, drop), 0);
         board.sack(0, 20, &[block(13, 14), block(11, 12), block(9, 10)], skip);

@@ -1,25 +1,27 @@
-//! The send buffer as Linux tunes it, bounded by `tcp_wmem`: how much of its data an application can write ahead.
+//! The send buffer as Linux tunes it, bounded by `tcp_wmem`. It limits how much data an application can write ahead.
 //!
 //! Facts: `tcp_sndbuf_expand`, `tcp_should_expand_sndbuf` and `tcp_new_space` (tcp_input.c), `tcp_sendmsg_locked` (tcp.c),
 //! `sk_stream_memory_free` and `sk_stream_is_writeable` (sock.h), `bbr_sndbuf_expand` (tcp_bbr.c) of Linux 7.3. The buffer holds all
 //! data that was written and is not acknowledged cumulatively, SACKed data included. An application that found the buffer full is
-//! woken when a third of it is free, and writes until it is full. There is room for two windows (BBR: three) of segments of 2304
-//! bytes, and the buffer never shrinks; so a sender whose first hole stays open stops a few windows above it. Room is checked where
-//! a new skb begins: short bursts that are sent at once leave room in their skb, so that a write is taken whole if the window is open.
+//! woken when a third of it is free, and writes until it is full. The buffer has room for two windows (BBR: three), if a segment
+//! takes 2304 bytes, and never shrinks. A sender whose first hole stays open therefore stops a few windows above it. Linux checks for
+//! room only where a new skb begins. A short burst that is sent at once leaves room in its skb; so a write is accepted whole if the
+//! window is open.
 //!
 //! Deviations:
 //! - An application writes 256 kB at a time, as the kernel world's program does.
-//! - Queued data counts as full segments in bursts of the current size, SACKed data as payload alone (Linux merges it).
-//! - An skb is not bounded by half the peer's window.
-//! - The room for a segment is that of a kernel without wireless devices, as in the kernel world (distributions build kernels with
-//!   them and with IP tunnels, which round it up to 4352 bytes).
+//! - Queued data counts as full segments in bursts of the current size. SACKed data counts as payload alone (Linux merges its skbs).
+//! - An skb may be larger than half the peer's window.
+//! - The 2304 bytes for a segment are those of a kernel without wireless devices, as in the kernel world. Kernels of distributions
+//!   support such devices and IP tunnels, and reserve 4352 bytes.
 //! - Reordering is assumed to be less than a window.
 
 use super::Config;
 use super::pacing::gso_segments;
 use super::window::{INIT_CWND, OVERHEAD};
 
-/// `MAX_TCP_HEADER` and the aligned `struct skb_shared_info`: with a segment in one allocation of a power of two.
+/// `MAX_TCP_HEADER` and the aligned `struct skb_shared_info`, in bytes. A segment is allocated together with them, and the size is
+/// rounded up to a power of two.
 const HEADS: u32 = 256 + 320;
 /// The aligned `struct sk_buff`.
 const SK_BUFF: u32 = 256;
@@ -32,7 +34,7 @@ pub(super) struct Queued {
     pub segments: u32,
     /// The SACKed segments among them.
     pub sacked: u32,
-    /// The segments of a burst.
+    /// The number of segments in a burst.
     pub burst: u32,
 }
 
@@ -47,15 +49,16 @@ pub(super) struct SendBuffer {
     windows: u64,
     /// Payload of a full segment, in bytes.
     mss: u32,
-    /// Segments of a full skb, and of a write.
+    /// The number of segments in a full skb.
     goal: u32,
+    /// The number of segments in a write of the application.
     write: u32,
     /// The size of the buffer in bytes.
     sk_sndbuf: u64,
 }
 
 impl SendBuffer {
-    /// A buffer without room, as before the connection is established.
+    /// A buffer without room: it gets room when the connection is established.
     pub fn new(wmem: u32, config: &Config) -> SendBuffer {
         let &Config { cc, mss, header, gso_max_segs, .. } = config;
         SendBuffer {
@@ -69,7 +72,7 @@ impl SendBuffer {
         }
     }
 
-    /// Enlarges the buffer for a few windows of `cwnd` segments.
+    /// Enlarges the buffer to hold two windows (BBR: three) of `cwnd` segments.
     pub fn expand(&mut self, cwnd: u32) {
         let sndmem = self.windows * u64::from(cwnd.max(INIT_CWND)) * self.per_mss;
         self.sk_sndbuf = self.sk_sndbuf.max(sndmem.min(self.wmem));
@@ -81,7 +84,8 @@ impl SendBuffer {
         wmem_queued + wmem_queued / 2 <= self.sk_sndbuf
     }
 
-    /// The number of queued segments once the application has filled the buffer; the next `room` segments are sent at once.
+    /// The number of queued segments after the application has filled the buffer. The first `room` segments that it writes are sent
+    /// at once.
     pub fn filled(&self, queued: &Queued, mut room: u32) -> u32 {
         let mut wmem_queued = self.wmem_queued(queued);
         let truesize = u64::from(self.goal * self.mss + OVERHEAD);

@@ -1,9 +1,9 @@
-//! The sending half: RFC 5681, 6298, 6937, 3168 and, for losses, 8985 (or 6675) behind a few calls.
+//! The sending half of a connection, by RFC 5681, 6298, 6937 and 3168. Losses are detected by RFC 8985 or 6675.
 //!
 //! The window limits `pipe`, the segments estimated to be in the network. As long as nothing is SACKed, lost or
-//! retransmitted, pipe is `snd_nxt - snd_una`, and an ACK or a transmission costs a few additions (the clean path). Everything
-//! else, from the first SACK block to the end of a recovery, uses the scoreboard: in `linux.rs` as in current Linux, in
-//! `rfc6675.rs` as before RACK. Each has state of its own (`recovery.rs`); the state that they share is in `tcp_sock.rs`.
+//! retransmitted, pipe is `snd_nxt - snd_una`, and an ACK or a transmission costs a few additions (the clean path). From the first
+//! SACK block to the end of a recovery, the sender uses the scoreboard. There are two recoveries: that of current Linux in
+//! `linux.rs`, and that of RFC 6675 in `rfc6675.rs`. `recovery.rs` selects one; the state that both share is in `tcp_sock.rs`.
 //!
 //! Deviation: a SYN is retransmitted without limit.
 
@@ -38,7 +38,7 @@ enum State {
     Closed,
     /// A SYN has been sent.
     SynSent,
-    /// Established, nothing known to be lost.
+    /// Established, and no segment is known to be lost.
     Open,
     /// Reducing the window after an ECN echo.
     Cwr,
@@ -58,8 +58,9 @@ pub struct Sender {
 
 /// The offset in a [`Sender`] of the fields that only a recovery needs.
 const COLD: usize = offset_of!(Sender, tcp) + offset_of!(TcpSock, high_seq);
-/// The cache lines of a [`Sender`], if it begins with one: those that every ACK needs, and those that a recovery needs as well.
+/// The number of cache lines that every ACK needs, if the [`Sender`] is aligned to a line.
 const PLAIN: usize = COLD / LINE;
+/// The number of cache lines that a recovery needs in addition.
 const REPAIR: usize = size_of::<Sender>().div_ceil(LINE) - PLAIN;
 
 impl Sender {
@@ -138,9 +139,9 @@ impl Sender {
     #[inline(always)]
     pub fn on_ack(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Acked {
         let (out, newly) = (self.tcp.snd_nxt - self.tcp.snd_una, ack.cum.wrapping_sub(self.tcp.snd_una));
-        // newly - 1 >= out: the ACK is of no new segment, or of one that was never sent.
+        // If newly - 1 >= out, the ACK acknowledges no new segment, or one that was never sent.
         if !self.tcp.clean || !blocks.is_empty() || ack.ace != 0 || newly.wrapping_sub(1) >= out {
-            // A copy, since only this cold path passes the ACK by reference: elsewhere it stays in registers.
+            // The ACK is copied, because only this cold path needs it in memory: elsewhere it stays in registers.
             let Acked { payload, rtt } = self.on_ack_slow(now, &Ack { ..*ack }, blocks);
             return Acked { payload, rtt };
         }
@@ -166,12 +167,13 @@ impl Sender {
         Acked { payload, rtt: Some(rtt) }
     }
 
-    /// The run of segments to send now, perhaps empty, if segments are outstanding, all are full and there is nothing to
-    /// retransmit or announce. Otherwise `None`, and segments must be polled one by one by [`Sender::poll_transmit`].
+    /// Sends new full segments, and returns the run of them, which may be empty. Returns `None` if nothing is outstanding, if there
+    /// are short segments, or if there is something to retransmit or announce. Then segments must be polled one by one by
+    /// [`Sender::poll_transmit`].
     #[inline(always)]
     pub fn take_full(&mut self, now: Time) -> Option<Run> {
         let start = self.tcp.snd_nxt;
-        // The run is assembled here, in registers: in memory it would be read in wider words than it was written in.
+        // The run is assembled here, in registers. In memory it would be slower: read in wider words than it was written in.
         let burst = if !self.tcp.clean {
             self.tcp.rate_based.as_ref()?;
             self.tcp.take_paced(now)?
@@ -353,12 +355,13 @@ impl Sender {
         self.tcp.board.prefetch_first(self.tcp.snd_una, cache);
     }
 
-    /// The time in the timestamp of this segment, the last that was taken: its paced departure, even if it did not wait for that.
+    /// The time that the timestamp of `segment` carries, which must be the segment taken last. A retransmission after a timeout, and
+    /// a probe that retransmits, carry the time of their paced departure, although they are sent before it.
     pub fn stamped_at(&self, now: Time, segment: &Transmit) -> Time {
         self.tcp.stamped_at(now, segment)
     }
 
-    /// Everything written has been acknowledged.
+    /// Whether everything that was written has been acknowledged.
     pub fn all_acked(&self) -> bool {
         self.tcp.snd_una == self.tcp.stream.written
     }
@@ -405,7 +408,7 @@ impl Sender {
         u64::from(self.tcp.total_retrans)
     }
 
-    /// Timer expiries so far, those of SYNs too.
+    /// The number of times that the timer expired, including expiries during the handshake.
     pub fn timeouts(&self) -> u64 {
         u64::from(self.tcp.timeouts)
     }
@@ -535,8 +538,8 @@ fn since_us(now: Time, ts: u32) -> Span {
 }
 
 /// The RTT that a timestamp echo shows at Linux's resolution of 1 ms (`TCP_TS_HZ`, `tcp_rtt_tsopt_us`): at least 1 ms, and up to
-/// 1 ms too long or too short. `None` if the timestamp lies in the future: a segment that did not wait for its paced departure
-/// carries the time of that.
+/// 1 ms too long or too short. `None` if the timestamp lies in the future: a segment that is sent before its paced departure carries
+/// the time of that departure.
 fn since_ms(now: Time, ts: u32) -> Option<Span> {
     let now_us = now.0 / 1000;
     let sent_us = now_us.saturating_add_signed(-i64::from(micros(now).wrapping_sub(ts) as i32));

@@ -1,10 +1,10 @@
-//! TCP small queues: how much of a connection may wait in its own host.
+//! TCP small queues: a bound on the data of a connection that waits in its own host.
 //!
 //! Facts: `tcp_small_queue_check` and `tcp_wfree` in tcp_output.c of Linux 7.3. A sender stops when more than a millisecond's worth
 //! of its pacing rate, and at least two packets, wait in its device; it tries again at each departure.
 //!
-//! Deviations: the check is made for each segment, not for each burst; a departure is known when it happens (a device reports several
-//! at once); retransmissions have the same bound as new segments (Linux: twice the bound).
+//! Deviations: the check is made for each segment, not for each burst. A departure is known when it happens, while a device reports
+//! several at once. Retransmissions have the same bound as new segments (Linux: twice the bound).
 
 use crate::units::Time;
 use alloc::collections::VecDeque;
@@ -32,7 +32,7 @@ impl SmallQueue {
         SmallQueue { limit, mss, waiting: VecDeque::new(), sk_wmem_alloc: 0, wake: Time::NEVER }
     }
 
-    /// Whether another segment may be sent at a pacing rate in bytes a second; `few`: at most one is outstanding.
+    /// Whether another segment may be sent. `rate` is the pacing rate in bytes a second. `few`: at most one segment is outstanding.
     pub fn admits(&mut self, now: Time, rate: Option<u64>, few: bool) -> bool {
         while let Some(&(_, truesize)) = self.waiting.front().filter(|first| first.0 <= now) {
             self.sk_wmem_alloc -= truesize;
@@ -45,13 +45,13 @@ impl SmallQueue {
         admits
     }
 
-    /// A segment was sent that leaves the host at `departure`.
+    /// A segment was sent. It leaves the host at `departure`.
     pub fn sent(&mut self, departure: Time, payload: u32) {
         self.sk_wmem_alloc += payload + OVERHEAD;
         self.waiting.push_back((departure, payload + OVERHEAD));
     }
 
-    /// When a sender that was stopped tries again; [`Time::NEVER`] if none was.
+    /// When a stopped sender tries again; [`Time::NEVER`] if it is not stopped.
     pub fn wake(&self) -> Time {
         self.wake
     }
@@ -66,7 +66,7 @@ impl SmallQueue {
 mod tests {
     use super::*;
 
-    /// The number of segments of 1448 bytes that are sent at once, each of which takes 100 µs.
+    /// The number of segments of 1448 bytes that are sent at once. The host sends one each 100 µs.
     fn at_once(limit: u32, rate: Option<u64>) -> u32 {
         let mut queue = SmallQueue::new(limit, 1448);
         let mut sent = 0;

@@ -1,5 +1,5 @@
-//! The application's data as segments. All are full but the last of each write; a FIN is a segment without payload. A send buffer
-//! may have accepted only a part of the data.
+//! The application's data as segments. All are full except the last of each write. A FIN is a segment without payload. If there is a
+//! send buffer, it may have accepted only a part of the data.
 
 use crate::ring::Ring;
 
@@ -110,7 +110,7 @@ impl Stream {
         if self.shorts.is_empty() { full } else { full - self.missing(cum) }
     }
 
-    /// The payload bytes that the short segments below `cum` lack to be full.
+    /// The number of bytes by which the short segments below `cum` are shorter than full ones, in sum. Removes these segments.
     #[cold]
     #[inline(never)]
     fn missing(&mut self, cum: u32) -> u64 {

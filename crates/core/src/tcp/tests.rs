@@ -30,29 +30,29 @@ pub(in crate::tcp) enum Event {
 
 pub(in crate::tcp) type Judge = Box<dyn FnMut(Time, &Transmit) -> Fate>;
 
-/// A connection over a path of constant delay, with a first-in-first-out link before it.
+/// A connection over a path of constant delay. Segments pass a first-in-first-out link first.
 pub(in crate::tcp) struct Path {
     pub(in crate::tcp) now: Time,
     pub(in crate::tcp) sender: Sender,
     pub(in crate::tcp) receiver: Receiver,
     pub(in crate::tcp) config: Config,
     pub(in crate::tcp) one_way: Span,
-    /// How long a segment occupies the link.
+    /// The time for which a segment occupies the link.
     pub(in crate::tcp) service: Span,
     pub(in crate::tcp) free: Time,
     pub(in crate::tcp) events: BTreeMap<(Time, u64), Event>,
     pub(in crate::tcp) count: u64,
     pub(in crate::tcp) data: Judge,
     pub(in crate::tcp) acks: Box<dyn FnMut() -> Fate>,
-    /// How much may wait before the link, as time.
+    /// The longest time that a segment may wait before the link; segments that would wait longer are dropped.
     pub(in crate::tcp) queue: Span,
-    /// ACKs arrive at multiples of this.
+    /// ACKs arrive at multiples of this time.
     pub(in crate::tcp) slot: Span,
     /// Everything sent, with its time.
     pub(in crate::tcp) sent: Vec<(Time, Transmit)>,
     pub(in crate::tcp) payload_acked: u64,
     pub(in crate::tcp) acks_sent: u64,
-    /// The number of polls that a full window answered at once.
+    /// The number of polls that were answered at once because the window was full.
     pub(in crate::tcp) spared: u64,
 }
 
@@ -122,7 +122,7 @@ impl Path {
         self.compare_full();
     }
 
-    /// If a full window answers at once, the full path would have sent and changed nothing.
+    /// Checks a poll that is answered at once because the window is full: the full path sends nothing and changes nothing.
     fn compare_full(&mut self) {
         if let Some((segment, asked)) = self.sender.full_window_answer(self.now) {
             self.spared += 1;
@@ -131,8 +131,8 @@ impl Path {
         }
     }
 
-    /// A run has the segments that would have been sent one by one, and leaves the sender in the same state. Asking for a run
-    /// that is not possible changes nothing.
+    /// Checks that a run has the segments that would have been sent one by one, and leaves the sender in the same state. If no run
+    /// is possible, asking for one changes nothing.
     fn compare_run(&self) {
         let (mut by_run, mut by_one) = (self.sender.clone(), self.sender.clone());
         let one_by_one =
@@ -151,7 +151,7 @@ impl Path {
         assert_eq!(by_run, by_one);
     }
 
-    /// The short cut for an ACK has the same effect as the full path. If it does not apply, it changes nothing.
+    /// Checks that the short cut for an ACK has the same effect as the full path. If it does not apply, it changes nothing.
     pub(in crate::tcp) fn compare_short_cut(&self, ack: &Ack, blocks: &[Block]) {
         let (mut short, mut long) = (self.sender.clone(), self.sender.clone());
         if !ack.syn && ack.cum <= long.sent() && self.config.recovery == Recovery::Rack && long.is_established() {

@@ -1,16 +1,16 @@
 //! TLP (RFC 8985 §7): if the end of a flight is not acknowledged within two round trips, one more segment is sent as a probe.
 //!
 //! The probe is new data if there is any, else a retransmission of the last segment. Its SACK shows RACK which earlier segments were
-//! lost. Without it, only the retransmission timer would, and all segments would have to be retransmitted.
+//! lost. Without a probe, only the retransmission timer would detect the loss, and all segments would have to be retransmitted.
 
 use crate::units::Span;
 
-/// Linux `TCP_TIMEOUT_INIT`: before there is an RTT.
+/// Linux `TCP_TIMEOUT_INIT`: the probe timeout before there is an RTT sample.
 const NO_RTT: Span = Span::from_secs(1);
 /// Linux `TCP_TIMEOUT_MIN_US`: the delay that is added to the timers of probes and of RACK's reordering window.
 pub(super) const TIMEOUT_MIN: Span = Span::from_millis(2);
 
-/// The episode of a probe.
+/// The loss probe that is outstanding, if there is one.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub(super) struct Tlp {
     /// TLP.end_seq: one past the last segment when the probe was sent; `None` if no probe is outstanding.
@@ -19,12 +19,12 @@ pub(super) struct Tlp {
     pub is_retrans: bool,
 }
 
-/// The outcome of a probe's episode.
+/// The conclusion from an ACK about the outstanding probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
-    /// The episode is not over.
+    /// Nothing is known yet: the probe stays outstanding.
     Open,
-    /// Nothing was lost, or RACK will find it.
+    /// Nothing was lost, or RACK will detect the loss.
     Over,
     /// The probe repaired a loss: it counts as congestion.
     Repaired,
@@ -36,12 +36,12 @@ pub(super) struct Sign {
     pub cum: u32,
     /// The ACK reports the probe as a duplicate (DSACK).
     pub duplicate: bool,
-    /// The ACK neither advances nor reports anything.
+    /// The ACK reports no new segment, neither cumulatively nor by SACK.
     pub bare: bool,
 }
 
-/// RFC 8985 §7.2: PTO with `outstanding` segments. A receiver may delay the ACK of a single one; Linux assumes by as much as the
-/// minimum RTO.
+/// RFC 8985 §7.2: the probe timeout (PTO) with `outstanding` segments. A receiver may delay the ACK of a single segment; Linux allows
+/// the minimum RTO for this delay.
 #[inline(always)]
 pub(super) fn pto(srtt: Option<Span>, outstanding: u32, rto_min: Span) -> Span {
     match srtt {
@@ -51,7 +51,7 @@ pub(super) fn pto(srtt: Option<Span>, outstanding: u32, rto_min: Span) -> Span {
 }
 
 impl Tlp {
-    /// RFC 8985 §7.4.2, as Linux `tcp_process_tlp_ack`.
+    /// Judges an ACK by RFC 8985 §7.4.2, as Linux does (`tcp_process_tlp_ack`).
     pub fn judge(&self, sign: &Sign) -> Verdict {
         match self.end_seq {
             Some(end) if sign.cum >= end => {

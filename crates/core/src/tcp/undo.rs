@@ -33,7 +33,7 @@ impl UndoState {
         self.undo_retrans = (retransmissions > 0).then_some(retransmissions);
     }
 
-    /// There is nothing to undo any more.
+    /// Notes that there is nothing left to undo.
     pub fn clear_marker(&mut self) {
         self.undo_marker = None;
     }
@@ -49,7 +49,7 @@ impl UndoState {
         self.undo_retrans = Some(self.undo_retrans.unwrap_or(0) + 1);
     }
 
-    /// No retransmission is in flight.
+    /// Forgets the time of the first retransmission, since no retransmission is outstanding.
     pub fn clear_retrans_stamp(&mut self) {
         self.retrans_stamp = None;
     }

@@ -2,14 +2,15 @@
 //!
 //! Facts: `tcp_select_initial_window`, `__tcp_select_window`, `tcp_select_window` (tcp_output.c), `tcp_init_buffer_space`,
 //! `tcp_grow_window`, `tcp_rcv_space_adjust` and `tcp_rcvbuf_grow` (tcp_input.c) of Linux 7.3. The offered window grows by two
-//! segments with each segment that arrives, as far as the buffer could hold them. Once an RTT the buffer grows to twice the data
-//! that the application read in the last RTT, plus the increase over the RTT before. While the offered window grows, every segment
-//! is acknowledged at once.
+//! segments with each segment that arrives, as far as the buffer could hold them. While it grows, every segment is acknowledged at
+//! once. Once an RTT the buffer may grow. It gets room for twice the data that the application read in the last RTT, for the range
+//! of the out-of-order segments, and for a reserve. The reserve is four times the data read, multiplied by the relative growth since
+//! the RTT before; at RTTs below 1 ms it is at most twice the data read.
 //!
 //! Deviations:
 //! - The application reads a segment before the next one arrives.
 //! - Every segment counts as a full one, with the memory overhead of the kernel world's device (other drivers have more or less).
-//! - The RTT excludes the time that segments wait in the sender.
+//! - The receiver's RTT does not include the time that segments wait in the sender.
 //! - No separate window update is sent when the application reads.
 //! - At least one segment is always offered.
 
@@ -17,7 +18,8 @@ use crate::units::Time;
 
 /// `tcp_rmem[1]`.
 const RMEM_DEFAULT: u32 = 131_072;
-/// `TCP_RMEM_TO_WIN_SCALE` and `TCP_DEFAULT_SCALING_RATIO`: the share of the buffer that is payload, in 256ths.
+/// `TCP_RMEM_TO_WIN_SCALE` and `TCP_DEFAULT_SCALING_RATIO`: the share of the buffer that may be payload is counted in 256ths, and is
+/// a half at first.
 const TO_WIN_SCALE: u32 = 8;
 const DEFAULT_RATIO: u32 = 128;
 /// The memory in bytes that the kernel accounts for an skb in addition to its payload: a segment of 1448 bytes has a `truesize` of 2344.
@@ -48,13 +50,13 @@ pub(super) struct Window {
     /// The window offered last, and the byte above which it was offered.
     rcv_wnd: u32,
     rcv_wup: u64,
-    /// `rcvq_space`: the bytes that the application read in an RTT, and the sequence number and time at which the current RTT began.
+    /// `rcvq_space`: the bytes that the application read in the last RTT, and the byte and time at which the current RTT began.
     space: u32,
     space_seq: u64,
     space_time: Time,
     /// `rcv_rtt_est`, in eighths of a µs.
     rtt_us: u64,
-    /// The timestamp, in ms, that the last sample's segment echoed (`rcv_rtt_last_tsecr`).
+    /// The timestamp echo, in ms, that gave the last RTT sample (`rcv_rtt_last_tsecr`).
     last_tsecr: u64,
     /// Bytes of the buffer in use.
     rmem_alloc: u32,
@@ -83,7 +85,7 @@ impl Window {
         let full = win_from_space(DEFAULT_RATIO, sk_rcvbuf);
         let rcv_wnd = if full > mss { full - full % mss } else { full };
         let wscale = rmem.max(full).ilog2().saturating_sub(15).min(MAX_WSCALE);
-        // A segment is kept back.
+        // One segment is reserved.
         let reserved = full > 2 * advmss;
         let window_clamp = if reserved { (full - advmss.min(full)).max(2 * advmss) } else { full };
         let rcv_ssthresh = rcv_wnd.min(window_clamp);
@@ -180,7 +182,7 @@ impl Window {
     fn grow_buffer(&mut self, space: u32, span: u32) {
         let old = u64::from(core::mem::replace(&mut self.space, space).max(1));
         let (space, rtt) = (u64::from(space), self.rtt_us / 8);
-        // This is always an RTT late; a sender in slow start doubles its rate.
+        // The data read shows the rate of an RTT ago, and a sender in slow start doubles its rate each RTT.
         let mut window = 2 * space;
         window += if rtt < LOW_RTT { window * rtt / LOW_RTT } else { 2 * window * (space - old) / old };
         window += u64::from(span) * u64::from(self.mss);
@@ -200,7 +202,7 @@ impl Window {
         (self.rcv_wnd / self.mss).min(self.most).max(1)
     }
 
-    /// True if an ACK sent now would advertise at least the window that the last ACK advertised.
+    /// Whether an ACK sent now would advertise at least the window that the last ACK advertised.
     pub fn keeps(&self) -> bool {
         self.room() >= self.rcv_wnd
     }
@@ -263,8 +265,8 @@ mod tests {
         assert_eq!(window.first(), 45);
     }
 
-    /// 6 MB of which 158 parts of 256 are payload, less the segment that is in the buffer while the window grows. Linux 7.3's TCP_INFO says
-    /// 3 883 008 and 647 168 in the kernel world, whose `rmem_max` makes windows multiples of 2048 bytes.
+    /// The buffer of 6 MB has 158 of 256 parts for payload. One segment is in it while the window grows. In the kernel world, Linux
+    /// 7.3's TCP_INFO reports 3 883 008 and 647 168: `rmem_max` makes windows multiples of 2048 bytes there.
     #[test]
     fn the_offer_ends_at_what_the_largest_buffer_holds_beside_the_segment_that_arrives() {
         let [large, small] = [6 << 20, 1 << 20].map(|rmem| offered(rmem, 20)[19]);

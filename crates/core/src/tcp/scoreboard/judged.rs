@@ -1,7 +1,7 @@
-//! The scoreboard's part in RACK and TLP (RFC 8985): losses by time of transmission.
+//! The scoreboard's part in RACK and TLP (RFC 8985): it finds losses by time of transmission.
 //!
-//! Originals are sent in the order of their numbers, so all lost ones are below all others: a pointer passes each once.
-//! Retransmissions are in a queue of their own, in the order in which they were sent.
+//! Originals are sent in the order of their numbers. So RACK declares the lowest ones lost first, and a pointer passes each
+//! original once. Retransmissions are in a queue of their own, in the order in which they were sent.
 
 use super::{EVER, LOST, PROBE, RETX, SACKED, Scoreboard};
 use crate::ring::Ring;
@@ -13,11 +13,12 @@ use core::ops::Range;
 /// The losses that RACK detected.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(in crate::tcp) struct Found {
-    /// Segments newly lost, retransmissions too.
+    /// Segments newly found lost, including retransmissions.
     pub lost: u32,
-    /// The lost retransmissions among them.
+    /// The lost retransmissions among them that must be retransmitted again.
     pub again: u32,
-    /// The time until the last overtaken segment counts as lost; zero if there is none.
+    /// Segments wait for their reordering window, although later ones have arrived: the time until the last of them counts as lost.
+    /// Zero if there is none.
     pub wait: Span,
 }
 
@@ -55,9 +56,9 @@ impl Scoreboard {
         found
     }
 
-    /// Whether [`Scoreboard::rack_detect_loss`] would find nothing after `run` was SACKed, a run of originals above all segments
-    /// SACKed before. It does if all below was examined, the last of the run is the most recently sent segment that arrived, and
-    /// it has overtaken no retransmission. Then the run counts as examined.
+    /// Returns whether [`Scoreboard::rack_detect_loss`] would find no loss after `run` was SACKed. `run` has only originals, and is
+    /// above all segments SACKed before. There is no loss if all segments below were examined, the last segment of the run is the
+    /// most recently sent one that has arrived, and no outstanding retransmission was sent before it. Then the run counts as examined.
     #[inline(always)]
     pub fn judge_above(
         &mut self,
@@ -80,7 +81,7 @@ impl Scoreboard {
         true
     }
 
-    /// RFC 8985 §6.2 step 5 for retransmissions.
+    /// Marks the lost retransmissions (RFC 8985 §6.2 step 5).
     fn detect_lost_retrans(
         &mut self,
         snd_una: u32,
@@ -110,8 +111,8 @@ impl Scoreboard {
         }
     }
 
-    /// A retransmission is lost. Returns whether it must be retransmitted again. One that remains from an undone timeout still
-    /// counts as in the network (Linux `tcp_mark_skb_lost`: RETRANS stays if LOST was not set).
+    /// Marks a retransmission lost. Returns whether the segment must be retransmitted again. A retransmission that remains from an
+    /// undone timeout still counts as in the network (Linux `tcp_mark_skb_lost`: RETRANS stays if LOST was not set).
     fn lose_again(&mut self, seq: u32) -> bool {
         let flag = self.flag(seq);
         let known = *flag & LOST != 0;
@@ -132,8 +133,9 @@ impl Scoreboard {
         flag & (SACKED | LOST | RETX) == 0 && flag & (EVER | PROBE) != EVER
     }
 
-    /// The time until the last overtaken original counts as lost; `seq` is the first. If the most recently sent segment that
-    /// arrived was a retransmission, as if an original had been sent with it.
+    /// Some originals have not arrived although segments sent later have; `seq` is the first. Returns the time until the last of them
+    /// counts as lost. If the most recently sent segment that arrived is a retransmission of a lower number, returns the time for an
+    /// original that was sent together with it.
     fn last_wait(&mut self, seq: u32, snd_nxt: u32, judge: &Judge, sent: &TxTimes) -> Span {
         let known = self.known;
         let mut last = judge.end().min(snd_nxt).saturating_sub(1);
@@ -156,8 +158,8 @@ impl Scoreboard {
     /// `tcp_timeout_mark_lost`; RFC 8985 §6.3). Calls `newly` with each that was not known to be lost.
     ///
     /// The first segment is retransmitted even if a retransmission of it counts as in the network. Linux then counts both
-    /// (`tcp_retransmit_skb`: "retrans_out leaked"), and counts one too many until nothing is outstanding. A connection with such
-    /// a leak, and a window of a segment or two, sends one segment at a time.
+    /// (`tcp_retransmit_skb`: "retrans_out leaked"). The count stays one too high until nothing is outstanding. With such a leak and
+    /// a window of one or two segments, a connection sends one segment at a time.
     pub fn lose_by_timeout(
         &mut self,
         (snd_una, snd_nxt): (u32, u32),

@@ -1,5 +1,5 @@
-//! The host's bounds on a sender: on the data that it accepts from the application (`tcp_wmem`), and on the segments that wait in the
-//! host (TCP small queues).
+//! The host's two bounds on a sender. The send buffer bounds the data that is accepted from the application (`tcp_wmem`). TCP small
+//! queues bound the segments that wait in the host.
 
 use super::Sender;
 use super::tcp_sock::TcpSock;
@@ -57,7 +57,7 @@ impl TcpSock {
         }
     }
 
-    /// TCP accepts the application's data, as far as the send buffer has room.
+    /// Accepts as much of the application's data as the send buffer has room for.
     pub(super) fn fill_buffer(&mut self) {
         if self.send_buffer().is_none() {
             return self.stream.take(u32::MAX);

@@ -36,7 +36,7 @@ impl Ecn {
         Ecn { capable, cep: is_accurate.then_some(FIRST_CEP), queue_cwr: false }
     }
 
-    /// Whether ECN is used, as far as is known.
+    /// Whether ECN is used: it is on, and the handshake has not shown that the peer lacks it.
     pub fn is_on(&self) -> bool {
         self.capable != Capable::Nothing
     }
@@ -57,17 +57,17 @@ impl Ecn {
         self.is_on() && (payload > 0 || self.covers_all())
     }
 
-    /// The peer counts its marks (RFC 9768).
+    /// Whether the peer counts its marks (accurate ECN, RFC 9768).
     pub fn is_accurate(&self) -> bool {
         self.cep.is_some()
     }
 
-    /// The window was reduced: the next new segment says so.
+    /// The window was reduced: the next new segment carries CWR.
     pub fn announce_reduction(&mut self) {
         self.queue_cwr = self.is_on();
     }
 
-    /// The reduction was undone before that.
+    /// The reduction was undone: no segment carries CWR because of it.
     pub fn withdraw_cwr(&mut self) {
         self.queue_cwr = false;
     }
@@ -75,7 +75,7 @@ impl Ecn {
     /// The number of `delivered` segments of this ACK that were marked. `snd_una` is the lowest segment not acknowledged.
     pub fn count_marks(&mut self, ack: &Ack, delivered: u32, snd_una: u32) -> u32 {
         let Some(cep) = &mut self.cep else { return if self.is_on() && ack.ece() { delivered } else { 0 } };
-        // RFC 9768 §3.2.2.5: an ACK that shows nothing new may be an old one. Its count comes with the next.
+        // RFC 9768 §3.2.2.5: an ACK that shows nothing new may be an old one. The next ACK carries its count too.
         if delivered == 0 || ack.cum < snd_una {
             return 0;
         }

@@ -23,21 +23,21 @@ pub(in crate::tcp) struct LinuxRecovery {
     rack: Rack,
     tlp: Tlp,
     undo: UndoState,
-    /// F-RTO is asking whether the timeout was spurious.
+    /// F-RTO is at work: it has not decided yet whether the timeout was spurious.
     frto: bool,
-    /// Timeouts since data was last acknowledged.
+    /// The number of timeouts since data was last acknowledged.
     icsk_retransmits: u8,
 }
 
-/// The effects of one ACK that later steps of its processing depend on: Linux's `flag`, `num_dupack` and `rate_sample`.
-/// Counts in segments.
+/// The effects of one ACK that later steps of its processing need: Linux's `flag`, `num_dupack` and `rate_sample`.
+/// Counts are in segments.
 #[derive(Default)]
 pub(super) struct AckResult {
-    /// Newly acknowledged cumulatively (`FLAG_DATA_ACKED`).
+    /// Segments newly acknowledged cumulatively (`FLAG_DATA_ACKED`).
     newly_acked: u32,
-    /// Newly SACKed (`FLAG_DATA_SACKED`).
+    /// Segments newly SACKed (`FLAG_DATA_SACKED`).
     newly_sacked: u32,
-    /// Reported as duplicates by a DSACK (`FLAG_DSACKING_ACK`).
+    /// Segments that a DSACK reports as duplicates (`FLAG_DSACKING_ACK`).
     dsack_segs: u32,
     /// The DSACK reports the loss probe (`FLAG_DSACK_TLP`).
     dsack_tlp: bool,
@@ -47,9 +47,9 @@ pub(super) struct AckResult {
     ece: bool,
     /// The timestamp echo, in µs modulo 2^32.
     rcv_tsecr: Option<u32>,
-    /// Delivered, cumulatively or selectively (`rate_sample.acked_sacked`).
+    /// Segments delivered: acknowledged cumulatively or selectively (`rate_sample.acked_sacked`).
     acked_sacked: u32,
-    /// Delivered with a CE mark (`rate_sample.delivered_ce`).
+    /// Segments delivered with a CE mark (`rate_sample.delivered_ce`).
     delivered_ce: u32,
     /// Segments found lost.
     found: Found,
@@ -66,7 +66,7 @@ impl LinuxRecovery {
         }
     }
 
-    /// The loss probe that is out: it may leave beyond the window.
+    /// The outstanding loss probe, which may be above the window.
     #[cfg(test)]
     pub fn probe(&self) -> Option<u32> {
         self.tlp.end_seq.map(|end| end - 1)
@@ -78,7 +78,7 @@ impl LinuxRecovery {
         self.undo.packet_delayed(Some(echo))
     }
 
-    /// An ACK off the clean path, by all steps of `tcp_ack`.
+    /// Handles an ACK off the clean path, by all steps of `tcp_ack`.
     #[inline(never)]
     pub(super) fn on_ack(&mut self, tcp: &mut TcpSock, now: Time, ack: &Ack, blocks: &[Block]) -> Acked {
         let prior_in_flight = tcp.inflight();
@@ -95,7 +95,7 @@ impl LinuxRecovery {
         if dubious || !tcp.is_ca_open() {
             self.fastretrans_alert(tcp, now, &mut result);
         }
-        // Linux restarts the timer with an ACK that advances, and with a SACK of a segment sent later than the first.
+        // Linux restarts the timer if the ACK advances, or if it SACKs a segment that was sent after the first outstanding one.
         let fresh = || sacktag.sack_rtt().is_some_and(|rtt| rtt > now.since(tcp.sent.at(tcp.snd_una)));
         if result.found.wait == Span::ZERO && (result.newly_acked > 0 || (tcp.snd_una < tcp.snd_nxt && fresh())) {
             tcp.set_xmit_timer(now);
@@ -105,8 +105,8 @@ impl LinuxRecovery {
         Acked { payload, rtt }
     }
 
-    /// A short cut for the most common ACK of a recovery: it SACKs segments above all that are SACKed, none of which was
-    /// retransmitted, and reports nothing else. `None` if this ACK is another; then nothing has changed.
+    /// A short cut for the most common ACK of a recovery. Such an ACK only SACKs segments that are above all SACKed ones and were
+    /// never retransmitted. For any other ACK it returns `None` and changes nothing.
     #[inline(always)]
     pub(super) fn on_sacked_above(
         &mut self,
@@ -134,7 +134,7 @@ impl LinuxRecovery {
         tcp.rtt_estimator(rtt, last);
         tcp.control.in_ack_event(count, false, &tcp.ack_sample(now, ack));
         let mut found = Found::default();
-        // RFC 8985 §6.2 step 5: most often all below has been examined, and no segment sent later has been overtaken.
+        // RFC 8985 §6.2 step 5: usually these segments show no new loss, since all below them have been examined already.
         let judge = self.rack.judge(now, tcp.last_rtt(), Span::ZERO);
         if tcp.board.judge_above((tcp.snd_una, tcp.snd_nxt), &run, &judge, &tcp.sent) {
             self.rack.advanced = false;
@@ -212,8 +212,8 @@ impl LinuxRecovery {
         (payload, sacktag, result)
     }
 
-    /// RFC 2883: the first block reports duplicates if it lies below the ACK or inside the second. Returns the number of
-    /// segments reported, and whether they are the loss probe.
+    /// RFC 2883: the first block reports duplicates if it lies below the ACK or inside the second block. Returns the number of
+    /// segments that it reports, and whether the only one is the loss probe.
     fn check_dsack(&mut self, tcp: &mut TcpSock, ack: &Ack, blocks: &[Block]) -> (u32, bool) {
         let Some(&first) = blocks.first() else { return (0, false) };
         let inside = blocks.get(1).is_some_and(|second| second.start <= first.start && first.end <= second.end);
@@ -313,7 +313,8 @@ impl LinuxRecovery {
         tcp.rexmit = Rexmit::Lost;
     }
 
-    /// A reduction ends when all data sent before it is acknowledged; after an ECN echo, when more than that is.
+    /// Ends a reduction when all data sent before it is acknowledged. A reduction by an ECN
+    /// echo ends when a segment sent after it is acknowledged too.
     fn check_exit(&mut self, tcp: &mut TcpSock, now: Time, result: &AckResult) {
         match tcp.state {
             State::Open if tcp.board.is_whole() => self.undo.clear_retrans_stamp(),
@@ -340,12 +341,12 @@ impl LinuxRecovery {
             self.rack.on_recovery();
         }
         tcp.state = State::Open;
-        // The window at the end of slow start needed more memory than will be needed soon.
+        // The large window at the end of slow start needed more memory than the sender will need soon.
         tcp.sent.fit(tcp.snd_una..tcp.snd_nxt);
         tcp.board.fit(tcp.snd_nxt - tcp.snd_una);
     }
 
-    /// Linux `tcp_try_undo_partial`. Returns whether nothing else is to be done for this ACK.
+    /// Linux `tcp_try_undo_partial`. Returns whether the processing of this ACK is complete.
     fn try_undo_partial(&mut self, tcp: &mut TcpSock, now: Time, result: &AckResult) -> bool {
         if !self.undo.packet_delayed(result.rcv_tsecr) {
             return false;
@@ -364,7 +365,7 @@ impl LinuxRecovery {
         self.undo.all_retrans_dsacked() || self.undo.packet_delayed(result.rcv_tsecr)
     }
 
-    /// Linux `tcp_undo_cwnd_reduction`; `unmark`: lost segments are no longer taken for lost.
+    /// Linux `tcp_undo_cwnd_reduction`. `unmark`: also clears the loss marks of the segments.
     fn undo_cwnd_reduction(&mut self, tcp: &mut TcpSock, now: Time, unmark: bool) {
         if unmark {
             tcp.board.none_lost(tcp.snd_una, tcp.snd_nxt);
@@ -397,8 +398,8 @@ impl LinuxRecovery {
             return self.try_undo_loss(tcp, now);
         }
         if self.frto {
-            // Step 3 b: a segment arrives that was never retransmitted, so the timeout was spurious and no segment is lost. If
-            // an echo before the timeout had already reduced the window, only the loss marks are undone.
+            // Step 3 b: a segment arrived that was never retransmitted. So the timeout was spurious, and no segment is lost. If
+            // an ECN echo had reduced the window before the timeout, only the loss marks are undone.
             if result.orig_sack_acked {
                 return self.try_undo_loss(tcp, now);
             }
@@ -436,7 +437,7 @@ impl LinuxRecovery {
         }
     }
 
-    /// RFC 8985 §6.2 step 5: detects losses, if segments have arrived since the last time.
+    /// RFC 8985 §6.2 step 5: detects losses, if segments have arrived since losses were last detected.
     fn identify_packet_loss(&mut self, tcp: &mut TcpSock, now: Time, found: &mut Found) {
         if tcp.snd_una == tcp.snd_nxt || !core::mem::take(&mut self.rack.advanced) {
             return;
@@ -543,7 +544,7 @@ impl LinuxRecovery {
         }
         tcp.control.on_loss_timeout();
         tcp.control.set_window(tcp.inflight() + 1);
-        // RFC 5682 §3.1 step 1, and §3.2 of repeated timeouts.
+        // RFC 5682 §3.1 step 1, and §3.2 for repeated timeouts.
         self.frto = new_recovery || self.icsk_retransmits > 0;
         self.icsk_retransmits = self.icsk_retransmits.saturating_add(1);
         tcp.state = State::Loss;
@@ -574,7 +575,7 @@ impl LinuxRecovery {
         }
     }
 
-    /// Without new data for F-RTO to send, lost segments are retransmitted, unless new data had been sent already.
+    /// F-RTO asked for new data, but there is none. Lost segments are retransmitted instead, unless F-RTO had sent new data already.
     pub(super) fn settle_new(&mut self, tcp: &mut TcpSock) {
         if tcp.rexmit == Rexmit::New && !tcp.has_new_data() {
             self.end_frto_unsent(tcp);
@@ -582,8 +583,8 @@ impl LinuxRecovery {
         }
     }
 
-    /// Linux `tcp_tsq_write`: pacing or the host lets the sender continue, and it retransmits lost segments whatever the last ACK
-    /// allowed.
+    /// Pacing or the host lets the sender continue (Linux `tcp_tsq_write`). It then retransmits lost segments, even if the last ACK
+    /// did not allow it.
     pub(super) fn tsq_write(&mut self, tcp: &mut TcpSock) {
         self.end_frto_unsent(tcp);
         if matches!(tcp.rexmit, Rexmit::None | Rexmit::New) {
@@ -607,7 +608,7 @@ impl LinuxRecovery {
         segment
     }
 
-    /// A timer of Linux's expires.
+    /// The timer expires.
     #[cold]
     #[inline(never)]
     pub(super) fn on_timer(&mut self, tcp: &mut TcpSock, now: Time) {
@@ -620,7 +621,7 @@ impl LinuxRecovery {
             Timer::Probe => {
                 tcp.due = Due::Probe;
                 tcp.clean = false;
-                // The next timeout is an RTO from now, whatever is sent.
+                // The next timeout comes an RTO from now, whether or not a probe is sent.
                 tcp.start_rto(now, now);
             }
             Timer::Reorder => self.rack_reo_timeout(tcp, now),
@@ -646,8 +647,8 @@ impl LinuxRecovery {
         tcp.rearm_rto(now);
     }
 
-    /// RFC 8985 §7.3: a probe is new data if there is any, whatever the window, else the last segment again. In Linux, pacing may
-    /// forbid the new data.
+    /// Sends a loss probe (RFC 8985 §7.3): new data if there is any, even beyond the window, else the last segment again. As in
+    /// Linux, no probe is sent if pacing forbids the new data.
     pub(super) fn send_loss_probe(&mut self, tcp: &mut TcpSock, now: Time) -> Option<Transmit> {
         tcp.due = Due::Nothing;
         let probe = if tcp.has_new_data() {

@@ -25,16 +25,16 @@ pub(super) struct RateBased {
     mss: u32,
     /// The initial window in segments.
     iw: u32,
-    /// Ticks a second of the coarse clock.
+    /// Ticks a second of Linux's clock (HZ).
     hz: u32,
 }
 
 /// The effects of an ACK, in segments.
 pub(super) struct Report {
     pub delivered: u32,
-    /// The part of them that was marked.
+    /// The number of delivered segments that were marked.
     pub marked: u32,
-    /// Acknowledged cumulatively.
+    /// Segments newly acknowledged cumulatively.
     pub newly: u32,
     pub newly_lost: u32,
     pub prior_in_flight: u32,
@@ -42,7 +42,7 @@ pub(super) struct Report {
     pub lone_short: bool,
 }
 
-/// The clock of the model: µs.
+/// A time in µs, the unit of rate samples and of the algorithms that read them.
 fn us(now: Time) -> u64 {
     now.0 / 1000
 }
@@ -92,7 +92,7 @@ impl RateBased {
         self.pacer.wake()
     }
 
-    /// The sender is awake.
+    /// The sender was woken.
     pub fn woken(&mut self) {
         self.pacer.woken();
     }
@@ -101,7 +101,7 @@ impl RateBased {
         self.pacer.rate()
     }
 
-    /// Segments of the longest burst now.
+    /// The number of segments in the longest burst at the present rate.
     pub fn burst(&self) -> u32 {
         self.pacer.burst(self.sampler.min_rtt())
     }
@@ -160,10 +160,10 @@ impl TcpSock {
         }
     }
 
-    /// Shows the flow to the congestion control and applies what it sets.
+    /// Lets the congestion control act on the flow, and applies the values that it sets.
     #[inline(always)]
     fn with_flow(&mut self, now: Time, act: impl FnOnce(&mut Control, &mut Flow, &[Loss])) {
-        // Taken out, so that the sender can be read at the same time.
+        // `rate_based` is taken out, so that the rest of the sender can be borrowed.
         let Some(mut rate_based) = self.rate_based.take() else { return };
         let mut flow = self.flow(&rate_based, now);
         act(&mut self.control, &mut flow, &rate_based.losses);
@@ -180,19 +180,19 @@ impl TcpSock {
         self.with_flow(now, |control, flow, _| control.flow_event(flow, event));
     }
 
-    /// The window and the pacing rate after an ACK.
+    /// Sets the window and the pacing rate after an ACK.
     #[inline(never)]
     pub(super) fn cong_control_rate_based(&mut self, now: Time, ack: &Ack, report: &Report) {
         let &Report { delivered, marked, newly, newly_lost, prior_in_flight, lone_short } = report;
         let stamp = self.rtt_by_stamp(now, ack, newly).map(|rtt| rtt.0 / 1000);
         let Some(rate_based) = &mut self.rate_based else { return };
         let sample = rate_based.sampler.end(us(now), delivered, marked, stamp);
-        // Linux `FLAG_ACK_MAYBE_DELAYED`, if no other segment was delivered since this one was sent.
+        // Linux `FLAG_ACK_MAYBE_DELAYED`. It counts only if no other segment was delivered since this one was sent.
         let ack_delayed = lone_short && sample.delivered == Some(1) && marked == 0;
         self.follow_sample(now, &RateSample { losses: newly_lost, prior_in_flight, ack_delayed, ..sample });
     }
 
-    /// The window and the pacing rate after an ACK that only SACKs these segments, none of which was retransmitted.
+    /// Sets the window and the pacing rate after an ACK that only SACKs these segments, none of which was retransmitted.
     #[inline(always)]
     pub(super) fn cong_control_of_run(&mut self, now: Time, run: Range<u32>, losses: u32, prior_in_flight: u32) {
         let Some(rate_based) = &mut self.rate_based else { return };
@@ -225,7 +225,8 @@ impl TcpSock {
         }
     }
 
-    /// Linux `tcp_rate_check_app_limited`: the application writes after it had left room in the window unused.
+    /// Called when the application writes (Linux `tcp_rate_check_app_limited`). If it had left room in the window unused, it limits
+    /// the next rate samples.
     pub(super) fn check_app_limited(&mut self) {
         let in_flight = self.inflight();
         let idle = self.snd_nxt >= self.stream.end && in_flight < self.control.window();
@@ -249,7 +250,7 @@ impl TcpSock {
         if matches!(self.rexmit, Rexmit::First | Rexmit::New) {
             return None;
         }
-        // At most ACKs the window is full, or the last burst is still being transmitted.
+        // After most ACKs the window is still full, or the last burst is still being transmitted.
         let repairing = matches!(self.state, State::Recovery | State::Loss);
         let may = if repairing { self.has_pending() } else { self.snd_nxt < self.stream.end.min(self.wnd_end) };
         let pacer = &mut self.rate_based.as_mut()?.pacer;
@@ -259,7 +260,7 @@ impl TcpSock {
         self.take_bursts(now, repairing)
     }
 
-    /// As `take_paced`, once the window has room and the pacer holds nothing.
+    /// Does the work of `take_paced` once the window has room and the pacer allows a burst.
     #[inline(never)]
     fn take_bursts(&mut self, now: Time, repairing: bool) -> Option<u32> {
         let (start, window) = (self.snd_nxt, self.control.window());
@@ -291,7 +292,7 @@ impl TcpSock {
             if !rate_based.pacer.admits(now, most, window, rate_based.sampler.min_rtt()) {
                 break;
             }
-            // After a new segment the path is not idle any more. The pacer's answer does not change by asking again.
+            // The path is idle, so the first segment must be polled. The pacer will then give the same answer again.
             if self.snd_nxt == start && in_flight == 0 {
                 return None;
             }
@@ -324,7 +325,8 @@ impl TcpSock {
         self.arm_after_send(now, false);
     }
 
-    /// Linux `tcp_tso_should_defer`: whether less than a burst waits for an ACK that is due soon.
+    /// Returns whether the sender waits for an ACK that is due soon, because it has less than a full burst to send (Linux
+    /// `tcp_tso_should_defer`).
     pub(super) fn tso_should_defer(&mut self, now: Time, limit: u32) -> bool {
         let Some(rate_based) = self.rate_based.as_mut().filter(|_| self.timer.is_linux()) else { return false };
         let Some(lsndtime) = rate_based.pacer.is_short(now, limit, rate_based.sampler.min_rtt()) else { return false };
@@ -345,7 +347,7 @@ impl TcpSock {
         self.arm_departed(now, segment.seq, segment.retransmit);
     }
 
-    /// A segment is sent that is not paced: the retransmission of a timeout, or a probe.
+    /// A segment is sent that is not paced: the retransmission after a timeout, or a probe.
     pub(super) fn on_unpaced_send(&mut self, now: Time, segment: &Transmit) {
         self.rate_skb_sent(self.stamped_at(now, segment), segment);
         if let Some(rate_based) = &mut self.rate_based {
@@ -408,7 +410,7 @@ impl Sender {
         }
         let repair = if repairing { self.tcp.next_retransmit() } else { None };
         let rate_based = self.tcp.rate_based.as_mut()?;
-        // Linux `tcp_cwnd_test`: new segments are half a window at most.
+        // Linux `tcp_cwnd_test`: a burst of new segments is at most half a window.
         let window = if repair.is_some() { u32::MAX } else { window };
         if !rate_based.pacer.admits(now, room, window, rate_based.sampler.min_rtt()) {
             return None;

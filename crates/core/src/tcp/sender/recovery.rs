@@ -1,4 +1,4 @@
-//! The two ways in which losses are found and repaired, behind one door.
+//! Selects one of the two loss recoveries of a connection: that of current Linux, or that of RFC 6675.
 
 use super::linux::LinuxRecovery;
 use super::rfc6675::Rfc6675;
@@ -11,7 +11,7 @@ use crate::units::Time;
 pub(super) enum LossRecovery {
     /// As in current Linux: RACK-TLP, F-RTO, undo.
     Linux(LinuxRecovery),
-    /// By three SACKed segments above a hole (RFC 6675).
+    /// As in RFC 6675: a segment is lost when three segments above it are SACKed.
     Rfc6675(Rfc6675),
 }
 

@@ -1,6 +1,6 @@
 //! The loss recovery of RFC 6675: a segment is lost when three above it are SACKed. Linux used it before RACK.
 //!
-//! Deviations: a lost retransmission is detected when newer data is SACKed, as in Linux before RACK; with Linux's RTO, a timeout
+//! Deviations: a lost retransmission is detected when newer data is SACKed, as in Linux before RACK. If the RTO is Linux's, a timeout
 //! that timestamps show to be spurious is undone.
 
 use super::rate_based::{self, Report};
@@ -24,9 +24,9 @@ pub(super) struct BeforeTimeout {
 /// The loss recovery of RFC 6675, without RACK.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Rfc6675 {
-    /// RescueRxt; `None` once the one retransmission of rule 4 was made, and before a recovery.
+    /// RescueRxt: rule 4 may still retransmit one segment. `None` after that retransmission, and before a recovery.
     rescue_rxt: Option<u32>,
-    /// ECN echoes count again when more than this is acknowledged.
+    /// ECN echoes are ignored until more than this is acknowledged.
     cwr_end: u32,
     /// Timeouts that the timestamps show to be spurious are undone (RFC 4015).
     eifel: bool,
@@ -83,7 +83,8 @@ impl Rfc6675 {
         Acked { payload, rtt }
     }
 
-    /// RFC 7323 §4.1: only an ACK that advances gives an RTT sample; without timestamps, not one of a retransmission (Karn's algorithm).
+    /// Takes the RTT sample of an ACK. Only an ACK that advances gives one (RFC 7323 §4.1). Without timestamps, an ACK of a
+    /// retransmitted segment gives none (Karn's algorithm).
     fn sample_slow(tcp: &mut TcpSock, now: Time, ack: &Ack, newly: u32, gone: Advanced) -> Option<Span> {
         if newly == 0 || (!tcp.timestamps && (gone.retransmitted || gone.were_sacked > 0)) {
             return None;
@@ -93,7 +94,7 @@ impl Rfc6675 {
         Some(rtt)
     }
 
-    /// Ends and begins reductions; `echo`: the ACK carries an ECN echo. The flight size is the one before the ACK.
+    /// Ends and begins reductions. `echo`: the ACK carries an ECN echo. A reduction starts from the flight size before the ACK.
     fn move_state(&mut self, tcp: &mut TcpSock, now: Time, echo: bool, newly: u32) {
         if matches!(tcp.state, State::Cwr | State::Recovery) && tcp.snd_una >= tcp.high_seq {
             tcp.control.end_reduction();
@@ -126,7 +127,7 @@ impl Rfc6675 {
         self.cwr_end = tcp.snd_nxt;
     }
 
-    /// The window after an ACK: PRR during a reduction, growth otherwise.
+    /// Sets the window after an ACK: by PRR during a reduction, by growth otherwise.
     fn move_window(tcp: &mut TcpSock, now: Time, ack: &Ack, newly: u32, delivered: u32, newly_lost: u32) {
         match tcp.state {
             State::Recovery | State::Cwr if delivered > 0 => {
@@ -143,7 +144,8 @@ impl Rfc6675 {
         }
     }
 
-    /// RFC 6298 §5.4 to 5.6 and RFC 5681 §3.1: everything not SACKed is lost, start again from one segment.
+    /// Handles a timeout (RFC 6298 §5.4 to 5.6, RFC 5681 §3.1): all segments not SACKed are lost, and slow start begins with one
+    /// segment.
     #[cold]
     #[inline(never)]
     pub(super) fn on_timeout(&mut self, tcp: &mut TcpSock, now: Time) {
@@ -218,7 +220,7 @@ impl Rfc6675 {
     }
 }
 
-/// Retransmits a segment; `rescue`: by rule 4.
+/// Retransmits a segment. `rescue`: it is the rescue retransmission of rule 4.
 fn retransmit(tcp: &mut TcpSock, now: Time, seq: u32, rescue: bool) -> Transmit {
     let segment = tcp.send_again(now, seq, rescue);
     if tcp.rate_based.is_none() {

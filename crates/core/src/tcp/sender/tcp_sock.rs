@@ -37,12 +37,12 @@ pub(super) enum Rexmit {
     First,
     /// Lost segments.
     Lost,
-    /// No segment if there is new data, else lost segments (RFC 5682 §3.1 step 2 b).
+    /// If there is new data, no segment; otherwise lost segments (RFC 5682 §3.1 step 2 b).
     New,
 }
 
-/// A connection's sending half without its loss recovery. The fields before `high_seq` are those that every ACK needs, the others
-/// only recoveries need: each part is prefetched separately.
+/// A connection's sending half without its loss recovery. Every ACK needs the fields before `high_seq`. Only recoveries need
+/// `high_seq` and the fields after it. Each part is prefetched separately.
 #[derive(Clone, Debug, PartialEq)]
 #[repr(C)]
 pub(super) struct TcpSock {
@@ -66,7 +66,7 @@ pub(super) struct TcpSock {
     pub stream: Stream,
     /// When the last segment was sent.
     pub lsndtime: Time,
-    /// How the window is used.
+    /// How much of the window the sender has used.
     pub usage: CwndUsage,
     /// When each outstanding segment was sent last.
     pub sent: TxTimes,
@@ -93,7 +93,7 @@ pub(super) struct TcpSock {
 
 impl TcpSock {
     pub fn new(config: &Config) -> TcpSock {
-        // A fixed window is for experiments on queues: it opens packet by packet. The bursts of a paced sender are the pacer's.
+        // A fixed window, meant for experiments on queues, opens packet by packet. In a paced sender the pacer makes the bursts.
         let most = if matches!(config.cc, Cc::Fixed(_)) || config.cc.is_rate_based() { 1 } else { config.gso_max_segs };
         TcpSock {
             snd_una: 0,
@@ -172,7 +172,7 @@ impl TcpSock {
         self.control.prior(matches!(self.state, State::Cwr | State::Recovery))
     }
 
-    /// The window during a reduction (PRR, RFC 6937).
+    /// Sets the window during a reduction (PRR, RFC 6937).
     pub(super) fn cwnd_reduction(&mut self, delivered: u32, newly_lost: u32, advances: bool) {
         if delivered > 0 {
             let pipe = self.inflight();
@@ -235,7 +235,7 @@ impl TcpSock {
         burst
     }
 
-    /// Whether the next new segment may be sent; the window has room for `limit`.
+    /// Whether the next new segment may be sent if the window has room for `limit` segments.
     #[inline(never)]
     pub(super) fn bursts_allow(&mut self, now: Time, limit: u32) -> bool {
         let window = self.window(now);
@@ -264,7 +264,7 @@ impl TcpSock {
         AckSample { now, srtt: self.rto.srtt_secs(), rtt_us, snd_una: self.snd_una, snd_nxt: self.snd_nxt }
     }
 
-    /// Notes whether the window limits the sender, of which `out` segments are in flight.
+    /// Notes whether the window limits the sender. `out` segments are in flight.
     #[inline]
     pub(super) fn cwnd_validate(&mut self, out: u32) {
         let limited = out >= self.control.window() || self.bursts.waits();
@@ -309,7 +309,7 @@ impl TcpSock {
         self.snd_nxt < self.stream.end && self.snd_nxt < self.wnd_end
     }
 
-    /// Sends new data; there must be data, and room in the window. Returns `None` if it waits for a longer burst.
+    /// Sends a new segment; there must be data, and room in the window. Returns `None` if the segment waits for a longer burst.
     pub(super) fn send_new_data(&mut self, now: Time) -> Option<Transmit> {
         if self.bursts.is_on() && matches!(self.state, State::Open | State::Cwr) {
             let room = self.control.window() - self.inflight();
@@ -332,7 +332,7 @@ impl TcpSock {
         Transmit { seq: 0, payload: 0, retransmit, syn: true, ect: self.ecn.covers_all(), cwr: false, push: false }
     }
 
-    /// Retransmits a segment; `rescue`: by rule 4 of RFC 6675.
+    /// Retransmits a segment. `rescue`: it is the rescue retransmission of RFC 6675, rule 4.
     pub(super) fn send_again(&mut self, now: Time, seq: u32, rescue: bool) -> Transmit {
         self.board.on_retransmit(seq, self.snd_nxt, rescue);
         self.prr.on_send(1);
@@ -343,7 +343,7 @@ impl TcpSock {
         Transmit { seq, payload, retransmit: true, syn: false, ect: self.ecn.covers_all(), cwr: false, push }
     }
 
-    /// The time in the timestamp of this segment, the last that was taken.
+    /// The time that the timestamp of `segment` carries, which must be the segment taken last.
     pub(super) fn stamped_at(&self, now: Time, segment: &Transmit) -> Time {
         if self.timer.is_linux() && segment.retransmit && !segment.syn { self.sent.at(segment.seq) } else { now }
     }

@@ -1,4 +1,4 @@
-//! The single timer of a sender: the retransmission timeout, or before it a loss probe, or the end of RACK's reordering window.
+//! The single timer of a sender. It runs for the retransmission timeout, for a loss probe, or for the end of RACK's reordering window.
 //!
 //! Facts: `tcp_rearm_rto`, `tcp_schedule_loss_probe`, `tcp_send_loss_probe`, `tcp_rack_reo_timeout` of Linux 7.3.
 
@@ -20,15 +20,16 @@ pub(super) enum Timer {
     Reorder,
 }
 
-/// The timer. Without RACK it is RFC 6298's only, and exact. With RACK it may be any [`Timer`], and expires at ticks, as in Linux.
+/// The timer. With RACK it runs for any [`Timer`], and expires at ticks, as in Linux. Without RACK it is only the retransmission
+/// timeout of RFC 6298, and expires at the exact time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct XmitTimer {
     /// When it expires; [`Time::NEVER`] if it does not run.
     pub deadline: Time,
-    /// When it was set; [`Time::NEVER`] if `deadline` is a tick of the wheel already.
+    /// When it was set; [`Time::NEVER`] if `deadline` is already rounded up to a tick of the wheel.
     armed: Time,
     pub kind: Timer,
-    /// Linux's ticks.
+    /// Linux's ticks; `None` without RACK.
     wheel: Option<Wheel>,
 }
 
@@ -38,13 +39,13 @@ impl XmitTimer {
         XmitTimer { deadline: Time::NEVER, armed: Time::NEVER, kind: Timer::Rto, wheel }
     }
 
-    /// Whether it is Linux's.
+    /// Whether the timer works as in Linux, with RACK and ticks.
     #[inline(always)]
     pub fn is_linux(&self) -> bool {
         self.wheel.is_some()
     }
 
-    /// Linux's ticks.
+    /// Linux's ticks; `None` without RACK.
     pub fn wheel(&self) -> Option<Wheel> {
         self.wheel
     }
@@ -89,7 +90,7 @@ impl TcpSock {
         tlp::pto(self.rto.srtt(), self.snd_nxt - self.snd_una, self.rto.min())
     }
 
-    /// Whether the end of a flight is probed (Linux: in states Open and CWR).
+    /// Whether a loss probe may be sent now (Linux: in states Open and CWR).
     fn is_probed(&self) -> bool {
         self.state == State::Cwr || self.is_ca_open()
     }
@@ -104,14 +105,15 @@ impl TcpSock {
         }
     }
 
-    /// Linux `tcp_rearm_rto`: an RTO from now; if another timer was running, from the transmission of the first segment.
+    /// Restarts the RTO now (Linux `tcp_rearm_rto`). If the timer ran for another purpose, the RTO counts from the transmission of the
+    /// first outstanding segment.
     #[inline]
     pub(super) fn rearm_rto(&mut self, now: Time) {
         let from = if self.timer.kind == Timer::Rto { now } else { self.sent.at(self.snd_una) };
         self.start_rto(now, from);
     }
 
-    /// Starts the RTO at `from`. It is prolonged by the time for which pacing releases no segment, and expires after now.
+    /// Sets the timer to an RTO after `from`, but not before now. The time for which pacing releases no segment is added.
     #[inline]
     pub(super) fn start_rto(&mut self, now: Time, from: Time) {
         let at = (from + self.rto.timeout()).max(now + Span::from_micros(1)) + self.pacing_delay(now);
@@ -126,12 +128,12 @@ impl TcpSock {
         self.rto.back_off();
     }
 
-    /// RACK waits for segments that may only be reordered.
+    /// Sets the timer for segments that RACK has not declared lost, since they may only be reordered.
     pub(super) fn arm_reo_timer(&mut self, now: Time, wait: Span) {
         self.timer.arm(Timer::Reorder, now, now + wait + TIMEOUT_MIN);
     }
 
-    /// A segment has been sent, for the first time or again.
+    /// Sets the timer after a segment has been sent, for the first time or again.
     pub(super) fn arm_departed(&mut self, now: Time, seq: u32, retransmit: bool) {
         let first = seq == self.snd_una;
         if !retransmit {
@@ -140,8 +142,8 @@ impl TcpSock {
             }
             return;
         }
-        // RFC 6675 §6 allows it and Linux does it (`tcp_xmit_retransmit_queue`): the timer is restarted when the first hole is
-        // retransmitted, after all retransmissions that are sent with it. A later one was sent with it if that was now.
+        // The timer restarts when the first hole is retransmitted: RFC 6675 §6 allows it, and Linux does it
+        // (`tcp_xmit_retransmit_queue`). It counts from the last retransmission that is sent at the same time as the first hole.
         let with_first = first || (self.timer.is_linux() && self.sent.at(self.snd_una) == now);
         if with_first && self.timer.kind != Timer::Reorder {
             self.start_rto(now, now);

@@ -101,7 +101,7 @@ fn slow_start_doubles_each_round_trip() {
 
 #[test]
 fn hystart_leaves_slow_start_when_the_delay_rises_and_nothing_is_lost() {
-    // 100 segments in the pipe, and no end of a buffer.
+    // The path holds 100 segments, and the buffer has no bound.
     let run = |hystart| {
         let mut path = Path::established(Config { hystart, ..Config::default() }, Span::from_millis(100));
         path.service = Span::from_millis(1);
@@ -115,7 +115,7 @@ fn hystart_leaves_slow_start_when_the_delay_rises_and_nothing_is_lost() {
     assert!(cwnd > 500 && ssthresh == u32::MAX, "{cwnd} {ssthresh}");
 }
 
-/// 100 segments in the pipe and a buffer for 800 more, which slow start overshoots.
+/// The path holds 100 segments and the buffer 800 more. Slow start overshoots both.
 #[test]
 fn rfc9406_1_hystart_plus_plus_leaves_slow_start_before_the_buffer_overflows() {
     let run = |cc, hystart| {
@@ -175,7 +175,7 @@ fn a_window_that_is_not_used_does_not_grow() {
 
 #[test]
 fn a_receive_window_limits_and_then_the_congestion_window_stays() {
-    // Also where the rest of a burst waits: for the receiver then, not for the congestion window.
+    // This also holds if the rest of a burst waits: it waits for the receive window, not for the congestion window.
     for (gso_max_segs, rwnd) in [(1, 30), (65_535, 30), (65_535, 200), (65_535, 2001)] {
         let config = Config { rwnd, gso_max_segs, cc: Cc::Reno, ..Config::default() };
         let mut path = Path::established(config, Span::from_millis(100));
@@ -186,7 +186,7 @@ fn a_receive_window_limits_and_then_the_congestion_window_stays() {
             assert!(path.sender.inflight() <= rwnd);
         }
         assert!(path.sender.inflight() >= rwnd * 2 / 3, "{}", path.sender.inflight());
-        // Up to twice the segments outstanding, and an ACK covers two segments.
+        // The window may grow to twice the segments outstanding, and an ACK covers two segments.
         assert!(path.sender.cwnd() < 2 * rwnd + 2, "{} of {rwnd}", path.sender.cwnd());
     }
 }
@@ -200,7 +200,7 @@ fn an_idle_window_halves_each_rto_down_to_the_initial_one() {
     let before = path.sender.cwnd();
     assert!(before >= 80, "{before}");
     let last = path.sent.last().unwrap().0;
-    // SRTT + 200 ms is the RTO: 300 ms. One and a half of them idle.
+    // The RTO is SRTT + 200 ms, which is 300 ms. The sender is idle for one and a half RTOs.
     let mut briefly = path.sender.clone();
     briefly.write(1);
     briefly.poll_transmit(last + Span::from_millis(450));
@@ -218,7 +218,7 @@ fn one_ack_a_window_gives_a_burst_each_round_trip() {
     path.service = Span::from_millis(1);
     path.sender.write_forever();
     path.run_until(Time(999_999_999));
-    // A burst of 20 at 0, and then one when the last of the burst before has been acknowledged: 20 + 20 ms.
+    // Each burst of 20 is sent when the last segment of the burst before is acknowledged: after 20 ms of transmission and an RTT of 20 ms.
     let bursts: Vec<u64> = path.sent.iter().step_by(20).map(|(at, _)| at.0 / 1_000_000).collect();
     assert_eq!(bursts, (0..25).map(|i| 40 * i).collect::<Vec<u64>>());
     assert!(path.sent.chunks(20).all(|burst| burst.len() == 20 && burst.iter().all(|(at, _)| *at == burst[0].0)));

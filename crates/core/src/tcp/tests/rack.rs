@@ -20,7 +20,7 @@ fn again(path: &Path) -> Vec<(u64, u32)> {
     path.sent.iter().filter(|(_, tx)| tx.retransmit).map(|(at, tx)| (at.0 / 1_000_000, tx.seq)).collect()
 }
 
-/// Loses the copies of these segments that are sent at these times, in ms.
+/// Loses each of these copies: the time in ms at which it is sent, and its segment.
 fn lose(path: &mut Path, copies: &'static [(u64, u32)]) {
     path.data = Box::new(move |at, tx| {
         let lost = copies.contains(&(at.0 / 1_000_000, tx.seq));
@@ -28,20 +28,20 @@ fn lose(path: &mut Path, copies: &'static [(u64, u32)]) {
     });
 }
 
-/// RFC 8985 §3.4, figure 1: P1 to P3 are lost. (PRR allows one segment for each that arrives, the figure two.)
+/// RFC 8985 §3.4, figure 1: P1 to P3 are lost. PRR allows one segment for each that arrives; the figure shows two.
 #[test]
 fn figure_1_of_rfc_8985_a_lost_tail_needs_no_timeout() {
     let mut path = path(config());
     lose(&mut path, &[(0, 1), (0, 2), (0, 3)]);
     path.sender.write(4 * 1448);
     path.run_until(at_ms(2000));
-    // Two round trips and 2 ms after the ACK, rounded up to ticks, and at the tick after that: the probe. Its SACK, and P1 and P2 are lost.
+    // The probe is sent two round trips and 2 ms after the ACK, rounded up to ticks, plus one tick. Its SACK shows that P1 and P2 are lost.
     assert_eq!(again(&path), [(308, 3), (408, 1), (508, 2)]);
     assert!(path.sender.all_acked());
     assert_eq!((path.sender.timeouts(), path.sender.ssthresh()), (0, 10));
 }
 
-/// RFC 8985 §3.4, events 6 and 7: a segment that was sent later has arrived.
+/// RFC 8985 §3.4, events 6 and 7: the retransmission is lost, because a segment that was sent later has arrived.
 #[test]
 fn a_lost_retransmission_is_found_without_a_timeout() {
     let mut path = path(config());
@@ -56,7 +56,7 @@ fn a_lost_retransmission_is_found_without_a_timeout() {
     assert_eq!((path.sender.timeouts(), path.sender.ssthresh()), (0, 10), "one reduction");
 }
 
-/// RFC 8985 §3.5: one segment, and two more right before its timeout.
+/// RFC 8985 §3.5: the sender sends one segment, and two more shortly before the first one's timeout.
 #[test]
 fn a_timeout_takes_nothing_for_lost_that_left_less_than_a_round_trip_ago() {
     let mut path = path(Config { timestamps: false, ..config() });
@@ -67,8 +67,8 @@ fn a_timeout_takes_nothing_for_lost_that_left_less_than_a_round_trip_ago() {
     path.sender.write(2 * 1448);
     path.run_until(at_ms(3000));
     assert!(path.sender.all_acked());
-    // The probe, a timeout after the first transmission, at a multiple of 32 ms as Linux's timers of more than 252 ms. At 624 ms the
-    // next would be due, of which there may not be two: the timeout follows as soon as a timer can.
+    // The probe is sent one timeout after the first transmission, at a multiple of 32 ms like all of Linux's timers of more than 252 ms.
+    // A second probe would be due at 624 ms, but only one is allowed: the timeout follows as soon as a timer can expire.
     assert_eq!((again(&path), path.sender.timeouts()), ([(320, 0), (632, 0)].to_vec(), 1));
 }
 
@@ -78,8 +78,8 @@ fn a_lost_tail_of_one_is_repaired_by_the_probe_and_counts_as_congestion() {
     lose(&mut path, &[(0, 9)]);
     path.sender.write(10 * 1448);
     path.run_until(at_ms(420));
-    // One segment is outstanding: 200 ms more for the receiver's delayed ACK, but no longer than the timeout; and then at the next
-    // multiple of 32 ms, as a timer of more than 252 ms.
+    // One segment is outstanding, so the probe waits 200 ms more for a delayed ACK, but not longer than the timeout. A timer of more
+    // than 252 ms expires at the next multiple of 32 ms.
     assert_eq!(again(&path), [(416, 9)]);
     path.run_until(at_ms(1000));
     assert_eq!(
