@@ -176,10 +176,10 @@ impl Default for Config {
 pub struct Ack {
     /// The next segment expected: everything below has arrived.
     pub cum: u32,
-    /// The timestamp echo, in µs modulo 2^32: the send time of the earliest segment that this ACK covers (RFC 7323 §4.3). The RTO's
-    /// RTT samples come from it.
+    /// The timestamp echo, in µs modulo 2^32: the send time of the earliest segment that this ACK covers (RFC 7323 §4.3). It gives
+    /// RTT samples for the RTO.
     pub ts_first: u32,
-    /// Send time of the segment that triggered this ACK, in µs modulo 2^32. The congestion control's RTT samples come from it.
+    /// Send time of the segment that triggered this ACK, in µs modulo 2^32. It gives RTT samples for the congestion control.
     pub ts_last: u32,
     /// Segments that the receiver can take beyond `cum`.
     pub window: u32,

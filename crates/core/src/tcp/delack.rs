@@ -119,7 +119,7 @@ impl Pace {
         self.wheel.at(expires)
     }
 
-    /// When the timer will expire that still runs for an ACK that was sent already; [`Time::NEVER`] if it has expired.
+    /// The timer of an ACK goes on after the ACK was sent. Returns when it expires; [`Time::NEVER`] if it has expired.
     #[inline]
     pub fn leftover(&self, now: Time) -> Time {
         let expires = match self.due {
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!([due(&pace(250, 10)), due(&pace(1000, 10)), due(&pace(100, 10))], [44, 41, 50]);
     }
 
-    /// ATO = ATO / 2 + gap, in whole ticks: 40 ms, 40, 20 + 24, 20 (of 22, in ticks) + 36.
+    /// The ATO becomes ATO / 2 + gap, in whole ticks. It is 40 ms, 40 ms, 20 + 24 ms, and 20 + 36 ms (half of 44 ms is rounded to 20).
     #[test]
     fn the_delay_follows_the_arrivals() {
         let mut pace = pace(250, 500);

@@ -719,7 +719,7 @@ mod tests {
         Receiver::new(&Config { acks, quickack, cc: Cc::Fixed(20), ..Config::default() })
     }
 
-    /// Feeds full segments, 1 ms apart. Returns those that were acknowledged at once.
+    /// Feeds full segments, 1 ms apart. Returns the segments that were acknowledged at once.
     fn feed(receiver: &mut Receiver, from_ms: u64, seqs: impl IntoIterator<Item = u32>) -> Vec<u32> {
         let mut acked = Vec::new();
         for (i, seq) in seqs.into_iter().enumerate() {
@@ -749,7 +749,7 @@ mod tests {
         let mut receiver = receiver(AckPolicy::Delayed, true);
         feed(&mut receiver, 0, 0..40);
         assert_eq!(feed(&mut receiver, 1000, 40..60), (40..56).chain([57, 59]).collect::<Vec<u32>>());
-        // 60 is late: 61 and 60 are acknowledged at once, as segments out of order are. No quick ACKs follow.
+        // 60 arrives after 61. Both are acknowledged at once, like all out-of-order segments. No quick ACKs follow.
         let late = feed(&mut receiver, 1100, [61, 60].into_iter().chain(62..82));
         assert_eq!(late, [61, 60].into_iter().chain((63..82).step_by(2)).collect::<Vec<u32>>());
         let twice = feed(&mut receiver, 1200, [70].into_iter().chain(82..103));
@@ -913,7 +913,7 @@ mod tests {
         }
     }
 
-    /// Linux `tcp_measure_rcv_mss`, `__tcp_cleanup_rbuf`: PSH is an ACK at once, if the application reads.
+    /// Linux `tcp_measure_rcv_mss`, `__tcp_cleanup_rbuf`: a segment with PSH is acknowledged at once, if the application reads.
     #[test]
     fn what_is_pushed_is_acknowledged_at_once() {
         for (quickack, answers) in [(true, true), (false, false)] {

@@ -117,7 +117,7 @@ mod tests {
         SendBuffer::new(wmem, &Config { cc, gso_max_segs: 44, ..Config::default() })
     }
 
-    /// Linux `tcp_sndbuf_expand`: twice the window, of at least ten segments, each of 2304 bytes; BBR's three times; up to `tcp_wmem[2]`.
+    /// Linux `tcp_sndbuf_expand`: the buffer holds two windows (BBR: three) of at least ten segments of 2304 bytes, up to `tcp_wmem[2]`.
     #[test]
     fn there_is_room_for_two_windows_and_for_three_of_bbr() {
         for (cc, windows) in [(Cc::Cubic, 2), (Cc::Reno, 2), (Cc::Bbr, 3), (Cc::Bbr3, 3)] {
@@ -134,8 +134,8 @@ mod tests {
         Queued { segments, sacked: 0, burst: 44 }
     }
 
-    /// `sk_stream_memory_free`: below the bound one more skb may be added, which may exceed it; `sk_stream_is_writeable`: a third is
-    /// free.
+    /// Below the bound one more skb may be added, even if it then exceeds the bound (`sk_stream_memory_free`). The buffer is writeable
+    /// again when a third of it is free (`sk_stream_is_writeable`).
     #[test]
     fn it_is_filled_skb_by_skb_and_again_when_a_third_is_free() {
         let mut buffer = buffer(4 << 20, Cc::Cubic);
@@ -148,8 +148,8 @@ mod tests {
         assert_eq!(least, Some(209), "307,200 bytes");
     }
 
-    /// As a socket of the kernel world reports (`SO_MEMINFO`): CUBIC with an open window at 100 Mbit/s and 100 ms, `tcp_wmem[2]` 1 MB, goes from
-    /// 697,808 bytes by two writes of 256 kB to 1,259,728.
+    /// In the kernel world a socket reports its buffer (`SO_MEMINFO`). With CUBIC, an open window, 100 Mbit/s, 100 ms and a `tcp_wmem[2]`
+    /// of 1 MB, two writes of 256 kB fill it from 697,808 to 1,259,728 bytes.
     #[test]
     fn a_write_is_taken_whole_where_the_window_is_open() {
         let mut cubic = buffer(1 << 20, Cc::Cubic);

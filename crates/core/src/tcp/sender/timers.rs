@@ -213,8 +213,8 @@ mod tests {
         }
     }
 
-    /// Linux `tcp_retransmit_timer`, `__tcp_transmit_skb`: the retransmission of a timeout is sent at once, but its timestamp is that of
-    /// its paced departure, and the next segments are paced after it.
+    /// Linux `tcp_retransmit_timer`, `__tcp_transmit_skb`: the retransmission after a timeout is sent at once. Its timestamp is the time of
+    /// its paced departure, and the next segments are paced after that.
     #[test]
     fn the_retransmission_of_a_timeout_does_not_wait_for_pacing() {
         for (cc, late) in [(Cc::Bbr, true), (Cc::Cubic, false)] {
@@ -232,7 +232,8 @@ mod tests {
         }
     }
 
-    /// Linux `tcp_send_loss_probe`, `__tcp_transmit_skb`: so is the timestamp of a probe that retransmits.
+    /// Linux `tcp_send_loss_probe`, `__tcp_transmit_skb`: a probe that retransmits is sent at once, with the timestamp of its paced
+    /// departure.
     #[test]
     fn the_timestamp_of_a_probe_is_that_of_its_paced_departure() {
         for (cc, late) in [(Cc::Bbr, true), (Cc::Cubic, false)] {

@@ -94,7 +94,7 @@ fn random_path(case: &Case) -> Path {
     path
 }
 
-/// The receiver against a set of segment numbers.
+/// Compares the receiver with a model: the set of segment numbers that have arrived.
 #[derive(Default)]
 struct Model {
     held: BTreeSet<u32>,

@@ -97,7 +97,7 @@ fn a_lost_tail_of_one_is_repaired_by_the_probe_and_counts_as_congestion() {
 #[test]
 fn a_probe_that_repaired_nothing_is_reported_as_a_duplicate_and_costs_nothing() {
     let mut path = path(config());
-    // All ACKs of the flight come late.
+    // All ACKs of the flight arrive 250 ms late.
     path.acks = Box::new({
         let mut count = 0;
         move || {
@@ -118,7 +118,7 @@ fn a_probe_that_repaired_nothing_is_reported_as_a_duplicate_and_costs_nothing() 
 fn the_probe_is_new_data_if_there_is_any_whatever_the_window() {
     let mut path = path(Config { iw: 10, ..config() });
     lose(&mut path, &[(0, 8), (0, 9)]);
-    // Nothing is heard of any of the first ten; ten more wait for the window.
+    // No ACK of the first ten segments arrives. Ten more segments wait for the window.
     let mut count = 0;
     path.acks = Box::new(move || {
         count += 1;
@@ -135,7 +135,7 @@ fn the_probe_is_new_data_if_there_is_any_whatever_the_window() {
     assert_eq!(path.sender.timeouts(), 0);
 }
 
-/// `tcp_send_loss_probe` gives one segment to `tcp_transmit_skb`.
+/// Linux `tcp_send_loss_probe` passes a single segment to `tcp_transmit_skb`, so the probe is not the end of a burst.
 #[test]
 fn a_probe_of_new_data_has_no_psh_of_the_burst_before_it() {
     for tsq in [None, Some(1 << 20)] {
@@ -153,12 +153,12 @@ fn a_probe_of_new_data_has_no_psh_of_the_burst_before_it() {
 fn reordering_within_a_quarter_of_the_rtt_repeats_nothing() {
     let mut path = path(config());
     path.service = Span::from_millis(1);
-    // Every eleventh segment is overtaken by many, but comes 20 ms late at most.
+    // Many segments overtake every eleventh one, but it is only 20 ms late.
     path.data =
         Box::new(|_, tx| Fate { late: Span::from_millis(if tx.seq % 11 == 5 { 20 } else { 0 }), ..Fate::default() });
     path.sender.write(40 * 1448);
     path.run_until(at_ms(3000));
-    // The first time nobody knows of reordering: three SACKed segments make a hole lost.
+    // While no reordering has been seen, three SACKed segments make a hole lost.
     assert!(again(&path).len() <= 2, "{:?}", again(&path));
     let known = path.sent.len();
     path.sender.write(400 * 1448);
@@ -171,7 +171,7 @@ fn reordering_within_a_quarter_of_the_rtt_repeats_nothing() {
 fn what_was_repeated_in_vain_is_undone_when_all_of_it_is_reported() {
     for timestamps in [true, false] {
         let mut path = path(Config { timestamps, ..config() });
-        // Overtaken by the other nineteen: retransmitted at the third SACK, and there 30 ms later.
+        // The other nineteen overtake the first segment. It is retransmitted at the third SACK, but the original arrives 30 ms late.
         path.data = Box::new(|at, tx| {
             let late = at == Time::ZERO && tx.seq == 0;
             Fate { late: Span::from_millis(if late { 30 } else { 0 }), ..Fate::default() }
@@ -208,7 +208,7 @@ fn the_window_of_tolerance_is_a_quarter_of_the_smallest_rtt_times_the_rounds_wit
     assert_eq!(rack.reo_wnd(true, 9, ms(100), ms(200)), ms(25), "sixteen recoveries later as at first");
 }
 
-/// RFC 5682: all segments arrive 700 ms late; without timestamps, only their arrival shows that the timeout was spurious.
+/// RFC 5682: the path delivers nothing for 700 ms. Without timestamps, only the late arrivals show that the timeout was spurious.
 #[test]
 fn f_rto_finds_a_spurious_timeout_without_timestamps_and_repeats_one_segment() {
     for timestamps in [false, true] {
@@ -225,7 +225,7 @@ fn f_rto_finds_a_spurious_timeout_without_timestamps_and_repeats_one_segment() {
     }
 }
 
-/// RFC 5682 §3.1: new data after the first retransmission; its SACK shows that the rest is lost.
+/// RFC 5682 §3.1: after the first retransmission, new data is sent. Its SACK shows that the other segments are lost.
 #[test]
 fn after_a_real_timeout_new_data_is_sent_first_and_then_all_that_is_lost() {
     let mut path = path(Config { iw: 10, ..config() });
@@ -314,7 +314,7 @@ fn the_first_four_waits_for_an_answer_to_a_syn_are_a_second_each() {
     assert_eq!(syns, [0, 1, 2, 3, 4, 5, 7, 11]);
 }
 
-/// The RTT is taken from the timestamp, in whole milliseconds; the timer expires at ticks: a second is 1024 ms.
+/// The RTT is taken from the timestamp, in whole milliseconds. The timer expires at ticks, so a timeout of one second takes 1024 ms.
 #[test]
 fn a_syn_that_is_repeated_is_timed_by_its_stamp() {
     for (lost, rtt_us, expected) in [(false, 100_700, &[0][..]), (true, 100_000, &[0, 1024])] {
@@ -348,8 +348,8 @@ fn a_receiver_reports_a_duplicate_once_and_first() {
     assert_eq!(arrive(1), [(3, 4), (5, 6)]);
 }
 
-/// Two timeouts, then the original of a segment arrives that was marked lost: its retransmissions, and those of its neighbours,
-/// lose their marks, and the ACK that SACKs them does not take the short cut.
+/// After two timeouts, the original of a segment arrives that was marked lost. Its retransmissions, and those of its neighbours, lose
+/// their marks. The ACK that SACKs them does not take the short cut.
 #[test]
 fn segments_whose_repetition_was_undone_are_not_taken_for_sent_once() {
     for cc in [Cc::Reno, Cc::Bbr] {
@@ -388,7 +388,7 @@ fn segments_whose_repetition_was_undone_are_not_taken_for_sent_once() {
     }
 }
 
-/// A sender with a spurious timeout: its first segment is marked, and each of the others arrives half a second after the one before.
+/// A sender with a spurious timeout. Its first segment is CE-marked. Each of the others arrives half a second after the one before.
 fn behind_a_growing_queue(cc: Cc, segments: u64) -> Path {
     let mut path = path(Config { ecn: true, iw: 10, cc, ..config() });
     path.data =

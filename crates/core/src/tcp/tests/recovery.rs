@@ -6,7 +6,7 @@ fn config(cc: Cc) -> Config {
     Config { cc, iw: 20, acks: AckPolicy::Every, recovery: Recovery::Rfc6675, ..Config::default() }
 }
 
-/// A sender with 20 segments out, which it sent at time 0.
+/// A sender with 20 segments outstanding, which it sent at time 0.
 fn twenty_out(cc: Cc) -> Sender {
     let mut sender = Sender::new(&config(cc));
     sender.establish(Time::ZERO, Some(Span::from_millis(100)));
@@ -38,8 +38,8 @@ fn respond(sender: &mut Sender, cum: u32, block: Option<(u32, u32)>) -> Vec<(cha
     respond_at(sender, 100, cum, block)
 }
 
-/// RFC 6937 §3.1's first example: 20 segments out, the zeroth lost, ssthresh 10. Its formula gives this row (the RFC's
-/// own figure differs in the last three columns, where pipe nears ssthresh).
+/// The first example of RFC 6937 §3.1: 20 segments are outstanding, segment 0 is lost, and ssthresh is 10. The RFC's formula
+/// gives this row. Its figure differs in the last three columns, where pipe approaches ssthresh.
 #[test]
 fn prr_spreads_the_reduction_over_the_round_trip() {
     let mut sender = twenty_out(Cc::Reno);
@@ -52,18 +52,19 @@ fn prr_spreads_the_reduction_over_the_round_trip() {
     assert_eq!(row.iter().collect::<alloc::string::String>(), "NNR.N.N.N.N.N.N.N..");
     assert_eq!(sender.ssthresh(), 10);
     assert_eq!(sender.inflight(), 10);
-    // The retransmission arrives, and all that was out is acknowledged: recovery ends at ssthresh.
+    // The retransmission arrives, and all outstanding segments are acknowledged: recovery ends with the window at ssthresh.
     respond(&mut sender, 22, None);
     assert_eq!(sender.cwnd(), 10);
 }
 
-/// RFC 6937 §3.1's second example: the first 15 of 20 lost. The ACK point does not advance: PRR-CRB, one for one.
+/// The second example of RFC 6937 §3.1: the first 15 of 20 segments are lost. While the ACK point does not advance, each delivered
+/// segment releases one (PRR-CRB).
 #[test]
 fn prr_conserves_packets_after_a_burst_of_losses() {
     let mut sender = twenty_out(Cc::Reno);
     let sent: Vec<_> = (15..20).map(|k| respond(&mut sender, 0, Some((15, k + 1)))).collect();
     assert_eq!(sent, [[('N', 20)], [('N', 21)], [('R', 0)], [('R', 1)], [('R', 2)]]);
-    // The ACK point advances: slow start towards ssthresh, two for one (PRR-SSRB).
+    // When the ACK point advances, each ACK of one segment releases two: slow start towards ssthresh (PRR-SSRB).
     assert_eq!(respond(&mut sender, 1, Some((15, 20))), [('R', 3), ('R', 4)]);
 }
 
@@ -91,11 +92,11 @@ fn every_loss_is_repaired_once_and_in_order_within_a_round_trip() {
     assert_eq!(path.sender.timeouts(), 0);
 }
 
-/// RFC 6675 §4 NextSeg rule 4: the end of the data is lost as well, no SACK can show it.
+/// RFC 6675 §4 NextSeg rule 4: the last segment is lost as well, which no SACK can show.
 #[test]
 fn a_lost_tail_is_rescued_once_per_recovery() {
     let mut path = Path::established(config(Cc::Reno), Span::from_millis(100));
-    // 0 and 1 are lost in the middle of things, and the last one.
+    // The last segment is lost, and so are 0 and 1, which others follow.
     path.data = Box::new(|_, tx| Fate { lost: [4, 5, 19].contains(&tx.seq) && !tx.retransmit, ..Fate::default() });
     path.sender.write(20 * 1448);
     path.run_until(at_ms(5000));
@@ -118,7 +119,7 @@ fn a_timeout_keeps_what_was_sacked_and_starts_from_one() {
     assert_eq!((first.seq, first.retransmit), (0, true));
     assert_eq!(sender.poll_transmit(due), None);
     assert_eq!(sender.next_event(), due + Span::from_millis(600));
-    // Each ACK of one segment releases two, and those that were SACKed are left out.
+    // Each ACK of one segment releases two. SACKed segments are not retransmitted.
     let mut again = Vec::new();
     for cum in 1..10 {
         again.extend(respond_at(&mut sender, 400, cum, None).iter().map(|s| s.1));
@@ -170,7 +171,7 @@ fn syns_are_repeated_and_two_lost_ones_cost_the_initial_window() {
     assert_eq!(syns, [0, 1000, 3000]);
     assert!(path.sender.is_established());
     assert_eq!((path.sender.cwnd(), path.sender.inflight(), path.sender.srtt()), (1, 1, None));
-    // RFC 6298 §5.7: no sample, three seconds.
+    // RFC 6298 §5.7: without an RTT sample, the timeout is three seconds.
     assert_eq!(path.sender.next_event(), at_ms(6100));
 }
 
