@@ -133,7 +133,7 @@ impl Rack {
 }
 
 impl Judge {
-    /// RACK_sent_after: whether a segment that was sent later than this one has arrived.
+    /// Whether a segment that was sent later than this one has arrived (RACK_sent_after).
     #[inline]
     pub fn is_behind(&self, at: Time, seq: u32) -> bool {
         (at, seq + 1) < (self.xmit_ts, self.end_seq)

@@ -441,7 +441,7 @@ impl Receiver {
         self.last_ce = ce;
     }
 
-    /// Whether the next ACK excludes the last segment, whose own ACK waits for the next segment or for the timer.
+    /// Whether the next ACK excludes the last segment. The last segment's own ACK waits for the next segment or for the timer.
     #[inline]
     pub fn is_early(&self) -> bool {
         self.early

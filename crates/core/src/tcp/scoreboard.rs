@@ -253,8 +253,8 @@ impl Scoreboard {
         Some(run)
     }
 
-    /// The next segment after the SACKed segment `seq`, up to `end`, that may not be SACKed yet: it is outside the `known` block
-    /// that contains `seq`, and has no SACK flag.
+    /// Returns the next segment after the SACKed segment `seq`, up to `end`, that has no SACK flag yet. Skips the `known` block that
+    /// contains `seq`.
     #[cold]
     #[inline(never)]
     fn behind_known(&mut self, seq: u32, known: &[Block; 3], end: u32) -> u32 {

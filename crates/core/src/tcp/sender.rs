@@ -408,7 +408,7 @@ impl Sender {
         u64::from(self.tcp.total_retrans)
     }
 
-    /// The number of times that the timer expired, including expiries during the handshake.
+    /// Retransmission timeouts so far, including those of SYNs.
     pub fn timeouts(&self) -> u64 {
         u64::from(self.tcp.timeouts)
     }

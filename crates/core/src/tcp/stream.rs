@@ -35,12 +35,12 @@ impl Stream {
         self.written
     }
 
-    /// The data has no end from now on.
+    /// Gives the data no end from now on.
     pub fn write_forever(&mut self) {
         self.written = u32::MAX;
     }
 
-    /// Segments below `end` may be sent, as far as they are written.
+    /// Lets segments below `end` be sent, as far as they are written.
     #[inline]
     pub fn take(&mut self, end: u32) {
         self.end = end.min(self.written);

@@ -17,8 +17,8 @@ pub(in crate::tcp) struct Found {
     pub lost: u32,
     /// The lost retransmissions among them that must be retransmitted again.
     pub again: u32,
-    /// Segments wait for their reordering window, although later ones have arrived: the time until the last of them counts as lost.
-    /// Zero if there is none.
+    /// Some segments still have time to arrive, although segments sent later have arrived. This is the time until the last of them
+    /// counts as lost; zero if there is none.
     pub wait: Span,
 }
 

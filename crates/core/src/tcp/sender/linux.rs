@@ -313,8 +313,8 @@ impl LinuxRecovery {
         tcp.rexmit = Rexmit::Lost;
     }
 
-    /// Ends a reduction when all data sent before it is acknowledged. A reduction by an ECN
-    /// echo ends when a segment sent after it is acknowledged too.
+    /// Ends a reduction when all data sent before it is acknowledged. A reduction by an ECN echo ends when a segment sent after it is
+    /// acknowledged too.
     fn check_exit(&mut self, tcp: &mut TcpSock, now: Time, result: &AckResult) {
         match tcp.state {
             State::Open if tcp.board.is_whole() => self.undo.clear_retrans_stamp(),

@@ -106,7 +106,7 @@ impl RateBased {
         self.pacer.burst(self.sampler.min_rtt())
     }
 
-    /// The time for which the pacer releases no segment.
+    /// The time until the next paced departure; zero if it may be now.
     pub fn ahead(&self, now: Time) -> Span {
         self.pacer.ahead(now)
     }

@@ -87,7 +87,7 @@ pub(super) struct TcpSock {
     pub total_retrans: u32,
     /// When the first SYN was sent, in µs modulo 2^32.
     pub syn_stamp_us: u32,
-    /// Timer expiries so far.
+    /// Retransmission timeouts so far, including those of SYNs.
     pub timeouts: u32,
 }
 
