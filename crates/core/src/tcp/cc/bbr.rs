@@ -36,7 +36,7 @@ const DRAIN_GAIN: u64 = UNIT * 1000 / 2885;
 const CWND_GAIN: u64 = UNIT * 2;
 /// `bbr_bw_rtts`: the window of the bandwidth's maximum in round trips.
 const BW_RTTS: u32 = probe_bw::CYCLE_LEN as u32 + 2;
-/// `bbr_cwnd_min_target`: with an ACK for every other segment the pipe needs four.
+/// `bbr_cwnd_min_target`: the smallest window. With an ACK for every other segment, four segments keep the pipe busy.
 const CWND_MIN_TARGET: u32 = 4;
 
 /// The state machine (Linux `enum bbr_mode`), with the data of each state.
@@ -131,7 +131,7 @@ struct Rounds {
 struct Restoration {
     /// The recovery that the sender was in at the last ACK (`prev_ca_state`).
     prev_repair: Repair,
-    /// In the first round trip of a recovery no more is sent than is delivered.
+    /// This is the first round trip of a recovery, in which no more is sent than is delivered.
     packet_conservation: bool,
     /// The window to return to (`prior_cwnd`).
     prior_cwnd: u32,
@@ -143,7 +143,7 @@ pub(in crate::tcp) struct Bbr {
     mode: Mode,
     /// The smallest RTT of the last ten seconds; `u64::MAX` before the first.
     min_rtt: u64,
-    /// When it was seen, in ticks.
+    /// When this RTT was seen, in ticks.
     min_rtt_stamp: u64,
     /// The largest delivery rate of the last ten round trips.
     bw: Max,
@@ -172,7 +172,7 @@ pub(in crate::tcp) struct Bbr {
 struct Basis {
     bw: u64,
     min_rtt: u64,
-    /// As the last ACK left it.
+    /// The pacing rate after the last ACK.
     pacing_rate: u64,
     extra_acked: u32,
     full_bw_reached: bool,
@@ -231,7 +231,7 @@ impl CongestionControl for Bbr {
 }
 
 impl Bbr {
-    /// The next state.
+    /// Enters the next state.
     fn enter(&mut self, next: Mode) {
         let (from, to) = (self.mode.kind(), next.kind());
         debug_assert!(from.leads_to(to), "bug: BBR has no transition from {from:?} to {to:?}");
@@ -269,7 +269,7 @@ impl Bbr {
         self.target_cwnd = self.target_cwnd(flow);
     }
 
-    /// Whether deriving them again would change nothing.
+    /// Whether deriving gains, pacing rate and target again would change nothing.
     fn stands(&self, flow: &Flow) -> bool {
         let (mut bbr, mut again) = (self.clone(), *flow);
         bbr.derive(&mut again);
@@ -298,13 +298,13 @@ impl Bbr {
         self.sample_long_term(flow, &RateSample { losses: 1, ..RateSample::default() });
     }
 
-    /// `bbr_undo_cwnd`: nothing had been lost.
+    /// `bbr_undo_cwnd`: the last reduction proved spurious, because nothing had been lost.
     fn on_undo(&mut self, flow: &Flow) {
         (self.full_pipe.bw, self.full_pipe.cnt) = (0, 0);
         self.long_term.reset(flow);
     }
 
-    /// `bbr_cwnd_event_tx_start`: data again, with nothing in flight.
+    /// `bbr_cwnd_event_tx_start`: the sender sends data again, with nothing in flight.
     fn on_tx_start(&mut self, flow: &mut Flow) {
         if !flow.app_limited {
             return;
@@ -318,7 +318,7 @@ impl Bbr {
         }
     }
 
-    /// `bbr_bw`: the bandwidth, or that of a policer.
+    /// `bbr_bw`: a policer's rate while it is believed, otherwise the estimated bandwidth.
     fn bandwidth(&self) -> u64 {
         self.long_term.bw_in_use().unwrap_or(self.bw.get())
     }
@@ -332,14 +332,15 @@ impl Bbr {
         };
     }
 
-    /// `bbr_init_pacing_rate_from_rtt`: the window over the RTT, or over 1 ms.
+    /// `bbr_init_pacing_rate_from_rtt`: sets the first pacing rate from the window and the RTT. An unknown RTT counts as 1
+    /// ms.
     fn init_pacing_rate(&mut self, flow: &mut Flow) {
         self.has_seen_rtt |= flow.srtt > 0;
         let rtt = if flow.srtt > 0 { flow.srtt } else { 1000 };
         flow.pace(flow.rate(u64::from(flow.cwnd) * BW_UNIT / rtt, HIGH_GAIN, BITS));
     }
 
-    /// `bbr_set_pacing_rate`: before the pipe was full it only rises.
+    /// `bbr_set_pacing_rate`: sets the pacing rate, which only rises until the pipe has been full.
     fn set_pacing_rate(&mut self, flow: &mut Flow, gain: u64) {
         let rate = flow.rate(self.bandwidth(), gain, BITS);
         if !self.has_seen_rtt && flow.srtt > 0 {

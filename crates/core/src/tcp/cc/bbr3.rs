@@ -1,4 +1,4 @@
-//! BBR, version 3 (draft-ietf-ccwg-bbr-06; its names, and its sections cited).
+//! BBR, version 3 (draft-ietf-ccwg-bbr-06). Names are the draft's, and § refers to its sections.
 //!
 //! Like version 1 it sends at the largest delivery rate seen and keeps the bandwidth-delay product in flight, but it also uses
 //! losses as evidence about the path. They set two bounds: a short-term one while cruising, which is discarded before the next
@@ -6,9 +6,9 @@
 //! seconds apart, or as many round trips as Reno would need to grow. The minimum RTT is measured every five seconds with half
 //! the product in flight.
 //!
-//! Deviations: the draft does not define the response to ECN, but asks that a mark count as congestion. Here an echo makes a
-//! round one with loss, and a round with half of its segments marked had too much in flight (Linux's BBRv3, `bbr_ecn_thresh`).
-//! A finer response needs accurate ECN.
+//! Deviations: the draft does not define the response to ECN, but asks that a mark count as congestion. Here an ECN echo
+//! counts as a loss in its round. A round with at least half of its segments marked had too much in flight (Linux's BBRv3,
+//! `bbr_ecn_thresh`). A finer response needs accurate ECN.
 
 mod bounds;
 mod probe_bw;
@@ -72,11 +72,12 @@ const NONE: u32 = u32::MAX;
 ///                          Down and Cruise if the pipe was full, else Startup
 /// ```
 ///
-/// A loss that proves spurious returns to Startup, or from Down, Cruise or Refill to Refill, if it had ended Startup or Up.
+/// If a loss that ended Startup proves spurious, Startup is entered again. If a loss that ended Up proves spurious, Refill
+/// is entered from Down, Cruise or Refill.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Startup,
-    /// Since this round trip.
+    /// `start_round` is the number of the round trip in which Drain began.
     Drain {
         start_round: u32,
     },
@@ -136,7 +137,7 @@ impl State {
     }
 }
 
-/// §5.3.3.9: the phase of the cycle in which the segments were sent that are being acknowledged now.
+/// §5.3.3.9: the phase of the probing cycle in which the segments that are now being acknowledged were sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AckPhase {
     Init,
@@ -157,13 +158,13 @@ struct Undo {
 #[derive(Clone, Default, Debug, PartialEq)]
 struct Rounds {
     count: u32,
-    /// The one under way ends when a segment is delivered that was sent after this many had been.
+    /// The current round ends with the delivery of a segment that was sent after this many had been delivered.
     next_delivered: u32,
     /// This ACK ended one.
     is_start: bool,
 }
 
-/// §5.5.7 and §5.3.4.3: the smallest RTT of ten seconds, and of five.
+/// §5.5.7 and §5.3.4.3: the smallest RTT of the last ten seconds (`value`) and of the last five (`probe_min_delay`).
 #[derive(Clone, Debug, PartialEq)]
 struct MinRtt {
     /// `u64::MAX` before the first sample.
@@ -171,7 +172,7 @@ struct MinRtt {
     stamp: u64,
     probe_min_delay: u64,
     probe_min_stamp: u64,
-    /// None as small as `probe_min_delay` was seen for five seconds.
+    /// No RTT as small as `probe_min_delay` was seen for five seconds.
     probe_expired: bool,
 }
 
@@ -182,30 +183,30 @@ struct FullPipe {
     bw: u64,
     /// Round trips since then.
     count: u32,
-    /// It has stopped growing since the estimate was last reset.
+    /// The bandwidth has stopped growing since the estimate was last reset.
     now: bool,
-    /// It has stopped growing once.
+    /// The bandwidth has stopped growing at least once.
     reached: bool,
-    /// Rounds in a row that were half marked.
+    /// Number of successive rounds in which at least half of the segments were marked.
     ecn_rounds: u32,
 }
 
 /// §5.5.10: losses and deliveries of the round trip under way, counted apart from [`Rounds`].
 #[derive(Clone, Debug, PartialEq)]
 struct LossRound {
-    /// Something was lost in it.
+    /// Something was lost in this round.
     has_loss: bool,
-    /// It ends when a segment is delivered that was sent after this many had been.
+    /// The round ends with the delivery of a segment that was sent after this many had been delivered.
     delivered: u32,
     /// This ACK ended one.
     is_start: bool,
-    /// Ranges of segments lost in it.
+    /// Number of ranges of segments lost in this round.
     events: u32,
-    /// The last segment of the last range.
+    /// The last segment of the last lost range.
     last_lost: u32,
-    /// The largest delivery rate of it.
+    /// The largest delivery rate of this round.
     bw_latest: u64,
-    /// The largest delivery of it.
+    /// The largest number of segments delivered by a sample of this round.
     inflight_latest: u32,
 }
 
@@ -227,13 +228,13 @@ struct Probe {
     ack_phase: AckPhase,
     /// When the cycle began.
     cycle_stamp: u64,
-    /// How long after that the next probe begins at the latest.
+    /// How long after `cycle_stamp` the next probe begins at the latest.
     wait: u64,
     rounds_since_up: u32,
-    /// How often the slope was raised in Up.
+    /// How often the slope of the long-term bound was raised in Up.
     up_rounds: u32,
     up_acked: u32,
-    /// Segments acknowledged for each by which the long-term bound rises.
+    /// The long-term bound rises by one segment for this many acknowledged segments.
     up_acked_per_inc: u32,
     /// The ACKs that arrive now are those of a probe.
     is_sample: bool,
@@ -241,7 +242,7 @@ struct Probe {
     prev_precautionary: bool,
 }
 
-/// §5.5.9: by how much more than expected was acknowledged in a short time.
+/// §5.5.9: how many more segments than expected were acknowledged in a short time.
 #[derive(Clone, Default, Debug, PartialEq)]
 struct ExtraAcked {
     filter: Max,
@@ -250,7 +251,7 @@ struct ExtraAcked {
     value: u32,
 }
 
-/// §5.6.4.4: the window to return to after a repair.
+/// §5.6.4.4: the window to restore after a recovery.
 #[derive(Clone, Debug, PartialEq)]
 struct Restoration {
     prior_cwnd: u32,
@@ -262,9 +263,9 @@ struct Restoration {
 pub(in crate::tcp) struct Bbr3 {
     phase: Phase,
     rounds: Rounds,
-    /// The largest delivery rates of the probing cycle before and of this one.
+    /// The largest delivery rate of the previous probing cycle, and that of the current one.
     max_bw_filter: [u64; 2],
-    /// The bandwidth: the largest of these, within the short-term bound.
+    /// The bandwidth: the larger of these rates, limited by the short-term bound.
     bw: u64,
     min_rtt: MinRtt,
     full_pipe: FullPipe,
@@ -364,14 +365,14 @@ impl Bbr3 {
         self.phase.state()
     }
 
-    /// The next state.
+    /// Enters the next state.
     fn enter(&mut self, next: Phase) {
         let (from, to) = (self.state(), next.state());
         debug_assert!(from.leads_to(to), "bug: BBRv3 has no transition from {from:?} to {to:?}");
         self.phase = next;
     }
 
-    /// §5.2.3: an ACK with its sample.
+    /// §5.2.3: handles an ACK with its rate sample.
     fn on_ack(&mut self, flow: &mut Flow, sample: &RateSample) {
         self.restore_after_recovery(flow);
         let rate = delivery_rate(sample);
@@ -393,7 +394,8 @@ impl Bbr3 {
         self.set_cwnd(flow, sample);
     }
 
-    /// §5.6.4.4 OnEnterFastRecovery; or the first ECN echo of a window, which counts as a loss in its round.
+    /// §5.6.4.4 OnEnterFastRecovery. With `by_echo`, it is the first ECN echo of a window, which counts as a loss in its
+    /// round.
     fn on_reduction(&mut self, flow: &Flow, by_echo: bool) {
         if by_echo {
             return self.note_loss(flow);
@@ -402,14 +404,14 @@ impl Bbr3 {
         self.save_state_upon_loss();
     }
 
-    /// §5.6.4.4 OnEnterRTO. The window is one segment by now; `before` it was that.
+    /// §5.6.4.4 OnEnterRTO. The window is already one segment; `before` is the window before the timeout.
     fn on_timeout(&mut self, before: u32) {
         self.save_cwnd(before);
         self.save_state_upon_loss();
         self.restoration.prev_repair = Repair::Loss;
     }
 
-    /// §5.2.2: data again, with nothing in flight.
+    /// §5.2.2: the sender sends data again, with nothing in flight.
     fn on_tx_start(&mut self, flow: &mut Flow) {
         // §5.4.1 HandleRestartFromIdle
         if !flow.app_limited {
@@ -424,7 +426,7 @@ impl Bbr3 {
         }
     }
 
-    /// §5.6.1: the table's gains of the pacing rate …
+    /// §5.6.1: the gain of the pacing rate in the current state.
     fn pacing_gain(&self) -> u64 {
         match self.state() {
             State::Startup => STARTUP_PACING_GAIN,
@@ -435,7 +437,7 @@ impl Bbr3 {
         }
     }
 
-    /// … and of the window.
+    /// §5.6.1: the gain of the window in the current state.
     fn cwnd_gain(&self) -> u64 {
         match self.state() {
             State::Up => PROBE_UP_CWND_GAIN,
@@ -478,7 +480,7 @@ impl Bbr3 {
     }
 }
 
-/// RS.delivery_rate; 0 where there is none.
+/// The delivery rate of a sample (RS.delivery_rate); 0 if the sample has none.
 fn delivery_rate(sample: &RateSample) -> u64 {
     match (sample.delivered, sample.interval) {
         (Some(delivered), Some(interval)) => u64::from(delivered) * BW_UNIT / interval,

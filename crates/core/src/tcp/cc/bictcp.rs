@@ -1,10 +1,12 @@
-//! CUBIC's growth as Linux computes it: whole segments, a clock of jiffies, and a count of ACKs for each segment more.
+//! CUBIC's growth as Linux computes it, in whole segments and with a clock of jiffies. The result is the number of segments
+//! that must be acknowledged for the window to grow by one segment.
 //!
 //! Facts: `bictcp_update` and the functions around it in Linux 7.3's tcp_cubic.c. Differences from RFC 9438:
 //! - Windows and thresholds are rounded down, which matters at windows of a few segments.
 //! - While the window does not change, the curve is computed at most 32 times a second.
-//! - Its target is ahead by the minimum RTT, not by the smoothed RTT.
-//! - Where the curve is less than a whole segment above the window, the window grows by a segment in a hundred windows only.
+//! - The target is the curve's value one minimum RTT ahead. In the RFC it is one smoothed RTT ahead.
+//! - Where the curve is less than a whole segment above the window, the window grows by only one segment for every hundred
+//!   windows that are acknowledged.
 //!
 //! Deviation: K is an exact cube root (Linux: within 0.2 % on average).
 
@@ -15,21 +17,22 @@ const BETA: u32 = 717;
 const BETA_SCALE: u32 = 1024;
 /// Times of the curve are in 2^-10 s.
 const BICTCP_HZ: u32 = 10;
-/// C in 2^-10 segments per cubed second (41), for an RTT of a tenth of a second.
+/// C in 2^-10 segments per cubed second: 410/1024 is 0.4. In Linux it is 10 times `bic_scale` (41).
 const CUBE_RTT_SCALE: u64 = 410;
-/// The eighths of a window that Reno with this β needs for a segment more.
+/// The window of Reno with this β grows by one segment for this many eighths of a window acknowledged.
 const RENO_SCALE: u32 = 8 * (BETA_SCALE + BETA) / 3 / (BETA_SCALE - BETA);
-/// Growth while no loss has shown a W_max: a segment for this many, 5 % a round trip.
+/// While no loss has shown a W_max, the window grows by at least one segment for this many acknowledged segments, which is 5
+/// % per round trip.
 const PROBE: u32 = 20;
-/// Linux: at most one segment for two.
+/// Linux: the window grows by at most one segment for this many acknowledged segments.
 const FASTEST: u32 = 2;
-/// Where the curve is not above the window: a segment in a hundred windows.
+/// Where the curve is not above the window, the window grows by one segment for every hundred windows acknowledged.
 const FLAT: u32 = 100;
 
 /// The fields of Linux's `struct bictcp` that the curve needs. Windows in segments, times in jiffies.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::tcp) struct Bictcp {
-    /// ACKed segments for a segment more.
+    /// The number of acknowledged segments for which the window grows by one segment.
     cnt: u32,
     last_max_cwnd: u32,
     /// The window and the time when `cnt` was computed last.
@@ -37,7 +40,7 @@ pub(in crate::tcp) struct Bictcp {
     last_time: u32,
     bic_origin_point: u32,
     bic_k: u32,
-    /// The beginning of this congestion avoidance stage, if it has begun.
+    /// When this congestion avoidance stage began; `None` if the next ACK begins it.
     epoch_start: Option<u32>,
     ack_cnt: u32,
     /// The window that Reno would have.
@@ -75,7 +78,8 @@ impl Bictcp {
         (at.0 / self.tick()) as u32
     }
 
-    /// After how many ACKed segments this window grows by one (`bictcp_update`); `delay_min`: the smallest RTT in µs.
+    /// Returns the number of acknowledged segments for which this window grows by one (`bictcp_update`). `delay_min` is the
+    /// smallest RTT in µs.
     #[inline]
     pub fn update(&mut self, cwnd: u32, acked: u32, now: Time, delay_min: u32) -> u32 {
         self.ack_cnt = self.ack_cnt.saturating_add(acked);
@@ -101,7 +105,7 @@ impl Bictcp {
         self.cnt = self.cnt.max(FASTEST);
     }
 
-    /// RFC 9438 §4.2: a congestion avoidance stage begins. Returns its time, which is now.
+    /// Begins a congestion avoidance stage (RFC 9438 §4.2). Returns the time of its beginning, which is `jiffy`.
     fn begin(&mut self, cwnd: u32, acked: u32, jiffy: u32) -> u32 {
         self.epoch_start = Some(jiffy);
         self.ack_cnt = acked;
@@ -113,7 +117,8 @@ impl Bictcp {
         jiffy
     }
 
-    /// RFC 9438 §4.2: how fast the window must grow to be on the curve after a time `t`.
+    /// Sets how fast the window must grow to reach the curve's value at `t`, the time since the stage began, in 2^-10 s (RFC
+    /// 9438 §4.2).
     fn aim(&mut self, cwnd: u32, t: u64) {
         let offs = u128::from(t.abs_diff(u64::from(self.bic_k)));
         let delta = (u128::from(CUBE_RTT_SCALE) * offs * offs * offs) >> (10 + 3 * BICTCP_HZ);
@@ -129,10 +134,10 @@ impl Bictcp {
         }
     }
 
-    /// RFC 9438 §4.3: not slower than Reno would be.
+    /// Lets the window grow at least as fast as Reno's window would (RFC 9438 §4.3).
     fn follow_reno(&mut self, cwnd: u32) {
         let delta = (cwnd.saturating_mul(RENO_SCALE) >> 3).max(1);
-        // While more than that is counted: Reno's window grows by one.
+        // As long as more than `delta` segments are counted, `delta` are subtracted and Reno's window grows by one.
         let steps = self.ack_cnt.saturating_sub(1) / delta;
         self.ack_cnt -= steps * delta;
         self.tcp_cwnd = self.tcp_cwnd.saturating_add(steps);
@@ -141,7 +146,7 @@ impl Bictcp {
         }
     }
 
-    /// A congestion event: the new threshold (`cubictcp_recalc_ssthresh`).
+    /// Handles a congestion event and returns the new slow start threshold (`cubictcp_recalc_ssthresh`).
     pub fn reduce(&mut self, cwnd: u32) -> u32 {
         self.epoch_start = None;
         // RFC 9438 §4.7: fast convergence.
@@ -159,14 +164,14 @@ impl Bictcp {
         *self = Bictcp::new(self.hz);
     }
 
-    /// RFC 9438 §5.8: time without data does not count.
+    /// Excludes idle time from the age of the stage (RFC 9438 §5.8).
     pub fn shift(&mut self, now: Time, idle: Span) {
         let jiffy = self.jiffy(now);
         let delta = jiffy - self.jiffy(Time(now.0 - idle.0.min(now.0)));
         self.epoch_start = self.epoch_start.map(|start| (start + delta).min(jiffy));
     }
 
-    /// In the first second of a stage Linux takes no samples of the delay.
+    /// Returns true in the first second of a stage, during which Linux takes no delay samples.
     #[inline]
     pub fn is_young(&self, now: Time) -> bool {
         self.epoch_start.is_some_and(|start| self.jiffy(now) < start + self.hz)
@@ -202,8 +207,9 @@ mod tests {
         assert_eq!(cubic.last_max_cwnd, 90);
     }
 
-    /// K for 300 segments: cbrt(300 · 2^40/410) = 9300 in 1/1024 s, 9.08 s. Seen at 1 s with an RTT of 100 ms, t = 1.1 s:
-    /// 0.4004 · 7.98^3 = 203.7 below 1000: 797 to aim at from 700, a segment for 7.
+    /// The curve rises by 300 segments, so K is cbrt(300 · 2^40/410) = 9300 in 1/1024 s, or 9.08 s. After 1 s, with an RTT
+    /// of 100 ms, t is 1.1 s. The curve is then 0.4004 · 7.98^3 = 203.7 below 1000, so the target is 797. From 700, the
+    /// window grows by one segment for every 7 acknowledged.
     #[test]
     fn the_window_aims_at_the_curve_as_far_ahead_as_the_smallest_rtt() {
         let mut cubic = Bictcp::new(HZ);
@@ -211,11 +217,12 @@ mod tests {
         cubic.update(cwnd, 1, at(10_000), 100_000);
         assert_eq!(cubic.bic_k, 9300);
         assert_eq!(cubic.update(cwnd, 1, at(11_000), 100_000), 700 / (797 - 700));
-        // Ten seconds later it is above the origin, by 0.4004 · 2.017^3 = 3.3 segments.
+        // Ten seconds later the curve is above its origin by 0.4004 · 2.017^3 = 3.3 segments.
         assert_eq!(cubic.update(1000, 1, at(21_000), 100_000), 1000 / 3);
     }
 
-    /// From 2 segments with an origin at 3 the target is 3 at once, and then nothing until the curve is a whole segment above.
+    /// From a window of 2 segments and an origin of 3, the target is 3 at once. The window then hardly grows until the curve
+    /// is a whole segment above it.
     #[test]
     fn at_a_few_segments_the_curve_is_stairs() {
         let mut cubic = Bictcp::new(HZ);
@@ -227,7 +234,8 @@ mod tests {
         assert_eq!(cubic.update(3, 1, at(1000 + 2720), 10_000), 3);
     }
 
-    /// Reno with β = 0.7 gains a segment for 15/8 of a window: at 10 segments one for 18 ACKs.
+    /// Reno's window with β = 0.7 grows by one segment for every 15/8 windows acknowledged: at 10 segments, for every 18
+    /// ACKs.
     #[test]
     fn where_reno_would_be_ahead_its_window_is_followed() {
         let mut cubic = Bictcp::new(HZ);
@@ -245,7 +253,7 @@ mod tests {
         let mut cubic = Bictcp::new(HZ);
         cubic.reduce(1000);
         let first = cubic.update(700, 1, at(1000), 100_000);
-        // 7 jiffies of 4 ms, and the eighth begins at 1032 ms.
+        // The curve is not computed again for 7 jiffies of 4 ms; the eighth begins at 1032 ms.
         assert_eq!(cubic.update(700, 1, at(1031), 100_000), first);
         assert_ne!(cubic.update(700, 1, at(1032), 100_000), first);
     }

@@ -1,13 +1,14 @@
 //! CUBIC (RFC 9438): the window is a cubic function of the time since the last congestion event.
 //!
 //! After a reduction the window grows along the cubic: fast towards the window of the last loss, flat around it, then ever
-//! faster. Where Reno would be ahead, CUBIC follows Reno's window. Time is real time, so growth does not depend on the RTT.
+//! faster. Where Reno would be ahead, CUBIC follows Reno's window. The curve is a function of real time, so growth does not
+//! depend on the RTT.
 //!
-//! Windows in whole segments grow as Linux computes it (`bictcp.rs`), windows in fractions as the RFC has it (here).
+//! Windows in whole segments grow as in Linux (`bictcp.rs`). Windows with fractions grow as in the RFC (this file).
 //!
-//! Deviations: the threshold is taken from cwnd, not from the flight size (Linux; RFC 9438 §4.6 allows it where cwnd is
-//! validated). After slow start was left without a loss, with HyStart on, the window grows by at least 5 % a round trip,
-//! as Linux's does: the RFC's cubic would start from a standstill.
+//! Deviations: the threshold is computed from cwnd, as in Linux, and not from the flight size (RFC 9438 §4.6 allows this if
+//! cwnd is validated). If HyStart ended slow start before a loss, the window grows by at least 5 % per round trip, as in
+//! Linux. The RFC's cubic would begin at its plateau, where the window hardly grows.
 
 use super::bictcp::Bictcp;
 use super::cwnd::Cwnd;
@@ -33,7 +34,7 @@ impl CongestionControl for Cubic {
     const OPS: Ops = Ops { in_linux: true, ..Ops::named("cubic") };
 
     fn new(setup: &Setup) -> Cubic {
-        // RFC 9438 §4.10: after HyStart++ the cubic starts from a standstill.
+        // RFC 9438 §4.10: after HyStart++, the cubic begins at its plateau.
         let curve = Curve::new(setup.hystart == Setting::Linux);
         match setup.hystart {
             Setting::Plus => Cubic::RfcPlus { curve, hystart: Box::new(HyStartPlus::new()) },
@@ -114,7 +115,7 @@ const PROBE: f64 = 1.05;
 pub(in crate::tcp) struct Curve {
     /// When this congestion avoidance stage began; [`Time::NEVER`] if it begins with the next ACK.
     epoch: Time,
-    /// W_max: the window before the last reduction, less fast convergence.
+    /// W_max: the window before the last reduction, or a smaller one because of fast convergence.
     w_max: f64,
     /// K: how long the curve takes to return to W_max.
     k: f64,
@@ -124,17 +125,18 @@ pub(in crate::tcp) struct Curve {
     cwnd_prior: f64,
     /// No loss has shown a W_max yet.
     probing: bool,
-    /// The window grows by [`PROBE`] while `probing`.
+    /// Whether the window grows by at least [`PROBE`] per round trip while `probing`.
     probe: bool,
 }
 
 impl Curve {
-    /// A connection that has seen no loss; `probe`: it grows by at least [`PROBE`] a round trip until it does.
+    /// The curve of a connection that has seen no loss. With `probe`, the window grows by at least [`PROBE`] per round trip
+    /// until the first loss.
     pub fn new(probe: bool) -> Curve {
         Curve { epoch: Time::NEVER, w_max: 0.0, k: 0.0, w_est: 0.0, cwnd_prior: 0.0, probing: true, probe }
     }
 
-    /// Congestion avoidance: the window after an ACK of `acked` segments.
+    /// Returns the window after an ACK of `acked` segments in congestion avoidance.
     #[inline(always)]
     pub fn increase(&mut self, cwnd: f64, acked: f64, now: Time, srtt: f64) -> f64 {
         if self.epoch == Time::NEVER {
@@ -159,7 +161,7 @@ impl Curve {
         cwnd + (target - cwnd) * per_window
     }
 
-    /// RFC 9438 §4.2: a congestion avoidance stage begins.
+    /// Begins a congestion avoidance stage (RFC 9438 §4.2).
     #[cold]
     #[inline(never)]
     fn begin(&mut self, cwnd: f64, now: Time) {
@@ -173,7 +175,7 @@ impl Curve {
         }
     }
 
-    /// A congestion event: the new threshold.
+    /// Handles a congestion event and returns the new slow start threshold.
     pub fn reduce(&mut self, cwnd: f64) -> f64 {
         // RFC 9438 §4.7: fast convergence.
         self.w_max = if cwnd < self.w_max { cwnd * (1.0 + BETA) * 0.5 } else { cwnd };
@@ -191,7 +193,7 @@ impl Curve {
         self.epoch = Time::NEVER;
     }
 
-    /// RFC 9438 §5.8: time without data does not count.
+    /// Excludes idle time from the age of the stage (RFC 9438 §5.8).
     pub fn shift(&mut self, now: Time, idle: Span) {
         if self.epoch != Time::NEVER {
             self.epoch = (self.epoch + idle).min(now);

@@ -107,8 +107,8 @@ impl Cwnd {
         }
     }
 
-    /// Slow start in fractions of a segment: RFC 5681 §3.1, counting segments rather than ACKs (RFC 3465), without its limit,
-    /// as Linux does. Returns the segments left for congestion avoidance; `None` if slow start took all.
+    /// Slow start in fractions of a segment: RFC 5681 §3.1, but counting segments, not ACKs (RFC 3465). Like Linux, it omits
+    /// RFC 3465's limit per ACK. Returns the segments left for congestion avoidance; `None` if slow start took all.
     #[inline]
     pub fn slow_start_by(&mut self, acked: f64) -> Option<f64> {
         if self.cwnd >= self.ssthresh {
@@ -169,8 +169,8 @@ impl Cwnd {
     }
 }
 
-/// Congestion window validation: RFC 7661's aim by Linux's means (`tcp_cwnd_validate`). A window that the application does not
-/// use says nothing about the path, and must not grow.
+/// Congestion window validation as in Linux (`tcp_cwnd_validate`), which has the aim of RFC 7661. A window that the
+/// application does not use says nothing about the path, and must not grow.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub(in crate::tcp) struct CwndUsage {
     /// The most segments in flight in the current round.
@@ -182,7 +182,7 @@ pub(in crate::tcp) struct CwndUsage {
 }
 
 impl CwndUsage {
-    /// An ACK arrives with `out` segments in flight; `limited`: the window allows no more.
+    /// Handles an ACK that arrives with `out` segments in flight. `limited` means that the window allows no more.
     #[inline]
     pub fn validate(&mut self, out: u32, limited: bool, snd_una: u32, snd_nxt: u32) {
         if limited || snd_una >= self.cwnd_usage_seq || (!self.is_limited && out > self.max_packets_out) {
@@ -198,7 +198,8 @@ impl CwndUsage {
         self.is_limited
     }
 
-    /// Whether the window may grow: if it was used; in slow start if more than half of it was (Linux `tcp_is_cwnd_limited`).
+    /// Whether the window may grow: it limits the sender or, in slow start, more than half of it was used (Linux
+    /// `tcp_is_cwnd_limited`).
     #[inline]
     pub fn may_grow(&self, cwnd: &Cwnd) -> bool {
         self.is_limited || (cwnd.in_slow_start() && cwnd.whole() < self.max_packets_out.saturating_mul(2))

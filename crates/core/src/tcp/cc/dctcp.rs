@@ -1,12 +1,12 @@
-//! DCTCP: a sender that reduces its window by as much as it is marked.
+//! DCTCP: a sender that reduces its window in proportion to the fraction of its segments that are marked.
 //!
 //! Source: RFC 8257, and Linux's tcp_dctcp. Principle: the receiver echoes exactly which segments were marked; alpha is the
-//! average of the marked fraction over round trips, and once a round trip with marks the window falls by alpha/2. So a queue
-//! that marks above a length K is held near K. Growth and the response to losses are Reno's.
+//! average of the marked fraction over round trips, and once a round trip with marks the window falls by alpha/2. A queue
+//! that marks packets above a length K therefore stays near K. Growth and the response to losses are Reno's.
 //!
-//! If windows are whole segments, alpha is a whole number of 1/1024 as in Linux: it reaches 0 and 1, which averages of fractions
-//! only approach. This matters for the smallest windows: Linux halves a window of four segments only if alpha is exactly 1; with
-//! 1023/1024 three are left.
+//! With windows in whole segments, alpha is a multiple of 1/1024, as in Linux. It can then be exactly 0 or 1; an average of
+//! fractions only approaches these values. This matters for the smallest windows: Linux halves a window of four segments
+//! only if alpha is exactly 1; with 1023/1024 three are left.
 //!
 //! Deviation: a loss during a reduction by ECN does not reduce the window again (Linux halves the remaining window).
 
@@ -26,29 +26,30 @@ const MIN_CWND: f64 = 2.0;
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::tcp) struct Dctcp {
     alpha: f64,
-    /// Alpha is a whole number of 1/1024.
+    /// Alpha is a multiple of 1/1024.
     whole: bool,
-    /// Segments of this observation window delivered, and those of them marked.
+    /// Segments delivered in this observation window, and the marked ones among them.
     delivered: u32,
     marked: u32,
-    /// Its end.
+    /// The observation window ends when all segments below this number are acknowledged.
     window_end: u32,
 }
 
 impl Dctcp {
-    /// A connection that has seen no mark; `whole`: alpha is computed as Linux does.
+    /// The state of a connection that has seen no mark. With `whole`, alpha is computed as in Linux.
     fn starting(whole: bool) -> Dctcp {
-        // RFC 8257 §3.3: alpha begins with 1: the first reduction is a halving.
+        // RFC 8257 §3.3: alpha begins at 1, so the first reduction halves the window.
         Dctcp { alpha: 1.0, whole, delivered: 0, marked: 0, window_end: 0 }
     }
 
-    /// RFC 8257 §3.3 step 6.
+    /// Returns the new alpha at the end of an observation window (RFC 8257 §3.3 step 6).
     fn average(&self) -> f64 {
         let m = f64::from(self.marked) / f64::from(self.delivered.max(1));
         self.alpha + (m - self.alpha) / f64::from(1 << SHIFT_G)
     }
 
-    /// Linux `dctcp_update_alpha`: the decrease and the increase are each rounded down, and alpha falls from 15/1024 to 0 at once.
+    /// Returns the new alpha as Linux computes it (`dctcp_update_alpha`). Decrease and increase are each rounded down. The
+    /// decrease takes an alpha of 15/1024 or less to 0 at once.
     fn whole_alpha(&self) -> f64 {
         let alpha = (self.alpha * f64::from(MAX_ALPHA)) as u32;
         let share = alpha >> SHIFT_G;
@@ -74,7 +75,8 @@ impl CongestionControl for Dctcp {
     fn in_ack_event(&mut self, delivered: u32, ece: bool, ack: &AckSample) {
         self.delivered += delivered;
         self.marked += if ece { delivered } else { 0 };
-        // RFC 8257 §3.3 steps 3 to 8, at the end of an observation window. Linux: at its end, not beyond.
+        // RFC 8257 §3.3 steps 3 to 8, at the end of an observation window. In Linux the window ends when `snd_una` reaches
+        // its end; in the RFC, when `snd_una` exceeds it.
         if ack.snd_una >= self.window_end {
             self.alpha = if self.whole { self.whole_alpha() } else { self.average() };
             (self.delivered, self.marked, self.window_end) = (0, 0, ack.snd_nxt);

@@ -1,9 +1,9 @@
-//! A window that never moves: for experiments on queues.
+//! A constant window, for experiments on queues.
 
 use super::ops::{CongestionControl, Ops};
 use super::setup::Setup;
 
-/// It has no state: [`super::Control`] leaves its window alone.
+/// The algorithm has no state, because [`super::Control`] never changes its window.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::tcp) struct Fixed;
 

@@ -3,7 +3,7 @@
 use crate::tcp::pacing::send_quantum;
 use crate::tcp::rate::Loss;
 
-/// Bandwidths are in segments a µs, times 2^24 (Linux `BW_UNIT`: whole numbers from 715 bit/s on).
+/// Bandwidths are in segments a µs, times 2^24 (Linux `BW_UNIT`). With segments of 1500 bytes, the unit is 715 bit/s.
 pub(super) const BW_SCALE: u32 = 24;
 /// See [`BW_SCALE`].
 pub(super) const BW_UNIT: u64 = 1 << BW_SCALE;
@@ -13,7 +13,7 @@ pub(super) const INIT_CWND: u32 = 10;
 /// The recovery that the sender is in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(in crate::tcp) enum Repair {
-    /// Nothing (reducing after an ECN echo counts as this).
+    /// No recovery. A reduction after an ECN echo counts as this.
     None,
     /// Recovery of losses that SACK blocks showed.
     Recovery,
@@ -42,10 +42,10 @@ pub(in crate::tcp) struct Flow {
     pub now: u64,
     /// Ticks a second of the coarse clock.
     pub hz: u32,
-    /// Delivered so far, and when that grew last.
+    /// Number of segments delivered so far, and when it last grew.
     pub delivered: u32,
     pub delivered_time: u64,
-    /// Found lost so far.
+    /// Number of segments found lost so far.
     pub lost: u32,
     pub in_flight: u32,
     pub repair: Repair,
@@ -57,21 +57,23 @@ pub(in crate::tcp) struct Flow {
     pub mss: u32,
     /// The initial window.
     pub iw: u32,
-    /// The window was the limit lately.
+    /// The window limited the sender recently.
     pub cwnd_limited: bool,
-    /// The application limits the sender: its last gap has not been acknowledged yet.
+    /// The application limits the sender: segments that were in flight when it last had no data to send are still
+    /// unacknowledged.
     pub app_limited: bool,
-    /// To be set: the segments in flight give samples that the path does not limit.
+    /// Set by the algorithm: the rate samples of the segments now in flight count as limited by the application.
     pub limit_samples: bool,
-    /// To be set: the window.
+    /// Set by the algorithm: the window.
     pub cwnd: u32,
-    /// To be set: the pacing rate in payload bytes a second; by [`Flow::pace`] if the algorithm also chooses the length of a burst.
+    /// Set by the algorithm: the pacing rate in payload bytes per second. [`Flow::pace`] sets it together with
+    /// `send_quantum`, the length of a burst in segments.
     pub pacing_rate: u64,
     pub send_quantum: u32,
 }
 
 impl Flow {
-    /// Sets the pacing rate.
+    /// Sets the pacing rate, and the length of a burst that follows from it.
     #[inline(always)]
     pub fn pace(&mut self, rate: u64) {
         if rate != self.pacing_rate {
@@ -84,8 +86,9 @@ impl Flow {
         self.now * u64::from(self.hz) / 1_000_000
     }
 
-    /// The payload rate in bytes per second for a bandwidth times a gain (`unit` is 1), minus 1 %, which reduces the
-    /// queue at the bottleneck (Linux `bbr_pacing_margin_percent`; draft-ietf-ccwg-bbr-06 §5.6.2: PacingMarginPercent).
+    /// The payload rate in bytes per second for a bandwidth times a gain (2^`unit_bits` is a gain of 1), minus 1 %, which
+    /// reduces the queue at the bottleneck (Linux `bbr_pacing_margin_percent`; draft-ietf-ccwg-bbr-06 §5.6.2:
+    /// PacingMarginPercent).
     pub fn rate(&self, bw: u64, gain: u64, unit_bits: u32) -> u64 {
         let rate = ((bw * u64::from(self.mss) * gain) >> unit_bits) * (1_000_000 / 100 * 99);
         rate >> BW_SCALE

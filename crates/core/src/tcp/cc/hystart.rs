@@ -11,13 +11,14 @@ const LOW_WINDOW: u32 = 16;
 const ACK_DELTA: u32 = 2_000;
 /// Delay samples of a round trip before it is judged (`HYSTART_MIN_SAMPLES`).
 const MIN_SAMPLES: u8 = 8;
-/// The longest time in µs by which offloads are taken to delay the ACKs of a train (`hystart_ack_delay`).
+/// The longest delay, in µs, that offloads are assumed to add to a train of ACKs (`hystart_ack_delay`).
 const ACK_DELAY: f64 = 1_000.0;
-/// That time is this many packets of the largest size at the pacing rate, if that is shorter.
+/// The assumed delay is at most the time that this many packets of the largest size take at the pacing rate.
 const ACK_DELAY_PACKETS: f64 = 4.0;
 
-/// HyStart's state. Slow start ends when a train of ACKs lasts half the smallest RTT, or when the smallest of a round trip's
-/// first delays exceeds it by an eighth (4 to 16 ms). Times are in µs, modulo 2^32; names are Linux's (`struct bictcp`).
+/// HyStart's state. Slow start ends when a train of ACKs lasts longer than half the smallest RTT, or when the smallest RTT
+/// of a round trip exceeds the smallest RTT ever by an eighth (4 to 16 ms). Times are in µs, modulo 2^32; names are Linux's
+/// (`struct bictcp`).
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::tcp) struct HyStart {
     /// The smallest RTT; `u32::MAX` before the first sample.
@@ -28,13 +29,13 @@ pub(in crate::tcp) struct HyStart {
     round_start: u32,
     /// When the last ACK of the train arrived.
     last_ack: u32,
-    /// The round trip ends when more than this is acknowledged.
+    /// The round trip ends when `snd_una` exceeds this number.
     end_seq: u32,
     /// Delay samples of this round trip.
     sample_cnt: u8,
     /// Payload bytes of a full segment.
     mss: u32,
-    /// HyStart may end slow start; else it only measures `delay_min`, which CUBIC needs.
+    /// HyStart may end slow start. Otherwise it only measures `delay_min`, which CUBIC needs.
     is_enabled: bool,
     /// It has ended slow start.
     found: bool,
@@ -61,7 +62,7 @@ impl HyStart {
         if self.delay_min == u32::MAX { 0 } else { self.delay_min }
     }
 
-    /// A timeout begins a new slow start.
+    /// Starts again for the slow start that follows a timeout.
     pub fn reset(&mut self) {
         self.delay_min = u32::MAX;
         self.found = false;
@@ -101,7 +102,7 @@ impl HyStart {
         }
         if now.wrapping_sub(self.last_ack) <= ACK_DELTA {
             self.last_ack = now;
-            // Without pacing half the RTT is the two-way share of a window sent at once.
+            // Linux takes half of the sum if the sender does not pace.
             let threshold = (self.delay_min + self.ack_delay(ack, window)) / 2;
             self.found |= now.wrapping_sub(self.round_start) > threshold;
         }
@@ -136,7 +137,7 @@ mod tests {
     #[test]
     fn hystart_needs_more_than_eight_samples_above_the_threshold() {
         let mut hystart = HyStart::new(&crate::tcp::cc::setup(&crate::tcp::Config::default()));
-        // ACKs 3 ms apart are no train. The first round sets the minimum: 80 ms, the threshold is 90.
+        // ACKs 3 ms apart are no train. The first round sets the minimum to 80 ms, so the threshold is 90 ms.
         assert!(!feed(&mut hystart, 0, 80_000, 1));
         for i in 0..12u64 {
             let ended = feed(&mut hystart, 100_000 + 3_000 * i, 90_001, 102 + i as u32);

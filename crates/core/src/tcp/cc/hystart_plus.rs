@@ -4,7 +4,8 @@
 //! eighth (4 to 16 ms), Conservative Slow Start begins, which grows a quarter as fast. If the RTT falls again it was jitter,
 //! and slow start goes on; after five rounds congestion avoidance begins.
 //!
-//! Deviations: the ACK that begins a phase is the first that grows by its rule; in the RFC it is the next.
+//! Deviations: the ACK that begins a phase already grows the window by the rule of that phase. In the RFC, the next ACK is
+//! the first to do so.
 
 use super::cwnd::Cwnd;
 use super::ops::AckSample;
@@ -17,11 +18,11 @@ const MAX_RTT_THRESH: u32 = 16_000;
 const MIN_RTT_DIVISOR: u32 = 8;
 /// §4.2: samples of a round before it is judged.
 const N_RTT_SAMPLE: u32 = 8;
-/// §4.2: how much slower Conservative Slow Start grows.
+/// §4.2: the factor by which Conservative Slow Start grows more slowly.
 const CSS_GROWTH_DIVISOR: f64 = 4.0;
-/// §4.2: how long it lasts.
+/// §4.2: the number of rounds that Conservative Slow Start lasts.
 const CSS_ROUNDS: u32 = 5;
-/// §4.2: segments of an ACK that count, of a sender that does not pace.
+/// §4.2: the most segments of an ACK that count, for a sender that does not pace.
 const L: f64 = 8.0;
 /// No sample yet.
 const INFINITY: u32 = u32::MAX;
@@ -36,7 +37,7 @@ pub(in crate::tcp) struct HyStartPlus {
     rtt_sample_count: u32,
     /// Rounds of Conservative Slow Start that are over.
     css_rounds: u32,
-    /// The round ends when everything below is acknowledged.
+    /// The round ends when all segments below this number are acknowledged.
     window_end: u32,
 }
 
@@ -52,7 +53,8 @@ impl HyStartPlus {
         }
     }
 
-    /// An ACK, before the window grows. RFC 9406 §4.3: only the initial slow start is judged.
+    /// Takes an ACK's RTT sample before the window grows, and may end slow start. Only the initial slow start is judged (RFC
+    /// 9406 §4.3).
     #[inline(never)]
     pub fn pkts_acked(&mut self, cwnd: &mut Cwnd, ack: &AckSample) {
         if cwnd.ssthresh().is_infinite() && self.ends_slow_start(ack) {
@@ -93,7 +95,8 @@ impl HyStartPlus {
         false
     }
 
-    /// Returns whether this was the last round of Conservative Slow Start; the one in which it began counts (§4.2).
+    /// Begins the next round. Returns whether the last round of Conservative Slow Start is over. The round in which it began
+    /// counts as its first (§4.2).
     fn next_round(&mut self, snd_nxt: u32) -> bool {
         self.window_end = snd_nxt;
         self.last_round_min_rtt = core::mem::replace(&mut self.current_round_min_rtt, INFINITY);
@@ -134,7 +137,7 @@ mod tests {
         plus.growth(4.0) == 1.0
     }
 
-    /// Whether a round at the second RTT after one at the first begins Conservative Slow Start.
+    /// Whether a round at `to_ms` after one at `from_ms` begins Conservative Slow Start.
     fn rise(from_ms: f64, to_ms: f64) -> bool {
         let mut plus = HyStartPlus::new();
         round(&mut plus, 20, from_ms);
@@ -200,7 +203,7 @@ mod tests {
     fn rfc9406_4_2_five_rounds_of_it_the_partial_one_counted_end_slow_start() {
         let mut plus = HyStartPlus::new();
         round(&mut plus, 20, 50.0);
-        // It begins amid the first of these.
+        // Conservative Slow Start begins within the first of these rounds.
         for nth in 0..5 {
             assert!(!round(&mut plus, 20, 70.0), "{nth}");
         }
@@ -215,7 +218,7 @@ mod tests {
             round(&mut plus, 20, 70.0);
         }
         assert!(is_conservative(&plus));
-        // Below the RTT that began it, not below that of before.
+        // This RTT is below the one that began Conservative Slow Start, but not below the RTT of the first round.
         round(&mut plus, 20, 69.9);
         assert!(!is_conservative(&plus));
         round(&mut plus, 20, 90.0);

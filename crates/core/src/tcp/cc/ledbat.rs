@@ -6,24 +6,24 @@
 //!
 //! Deviations:
 //! - The delay is the round trip's, while RFC 6817 §2.3 asks for the one-way delay: a queue on the reverse path counts too.
-//! - While the window is not the limit no samples are taken, so it does not shrink either.
+//! - While the window does not limit the sender, no samples are taken, so the window does not shrink either.
 //! - §2.4.2 counts each sample of an ACK; here an ACK has one.
 
 use super::cwnd::Cwnd;
 use super::ops::{AckSample, Congestion, CongestionControl, Ops, Reduction};
 use super::setup::Setup;
 
-/// RFC 6817 §2.5: at most 100 ms, in µs.
+/// The target of the queueing delay in µs. RFC 6817 §2.5 allows at most 100 ms.
 const TARGET: u32 = 100_000;
-/// §2.5: at most 1.
+/// The gain, which §2.5 limits to 1.
 const GAIN: f64 = 1.0;
-/// §2.5: in segments.
+/// §2.5: by how many segments the window may exceed the segments outstanding.
 const ALLOWED_INCREASE: f64 = 1.0;
-/// §2.5: also the window to begin with.
+/// §2.5: the smallest window, in segments. It is also the initial window.
 pub(super) const MIN_CWND: f64 = 2.0;
-/// §2.5: minutes of base delays.
+/// §2.5: how many minutes of base delays are kept.
 const BASE_HISTORY: usize = 10;
-/// §2.4.2: samples of which the least is the current delay.
+/// §2.4.2: the current delay is the least of this many samples.
 const CURRENT_FILTER: usize = 4;
 const MINUTE: u64 = 60_000_000_000;
 
@@ -34,7 +34,7 @@ pub(in crate::tcp) struct Ledbat {
     current_delays: [u32; CURRENT_FILTER],
     /// The minute of the newest base delay.
     minute: u64,
-    /// Where the next current delay goes.
+    /// Index in `current_delays` for the next sample.
     next: usize,
 }
 
@@ -104,7 +104,7 @@ mod tests {
         AckSample { now: Time(seconds * 1_000_000_000), srtt: 0.1, rtt_us, snd_una: 100, snd_nxt: 200 }
     }
 
-    /// The window after an ACK of one segment for each of these RTTs, with ten more segments outstanding.
+    /// Returns the window after one ACK of one segment for each of these RTTs, with ten more segments outstanding.
     fn after(ledbat: &mut Ledbat, cwnd: f64, rtts_us: &[u32]) -> f64 {
         rtts_us.iter().fold(cwnd, |cwnd, rtt| ledbat.increase(cwnd, 1.0, &clock(1, *rtt)))
     }

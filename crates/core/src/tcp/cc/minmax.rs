@@ -18,7 +18,7 @@ impl Max {
         self.0[0].value
     }
 
-    /// A value at a time that never falls; the maximum of the last `window`.
+    /// Adds a value that was seen at time `at`, which never decreases. Returns the maximum over the last `window` of time.
     pub fn update(&mut self, window: u32, at: u32, value: u64) -> u64 {
         let new = Seen { at, value };
         let best = &mut self.0;

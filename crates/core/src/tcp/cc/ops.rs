@@ -37,7 +37,8 @@ pub(in crate::tcp) struct Congestion {
 /// The answer to a congestion event, in segments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::tcp) struct Reduction {
-    /// The window that is reduced: PRR spreads the reduction over its delivery (RFC 6937 RecoverFS).
+    /// The window from which the reduction starts. PRR spreads the reduction over the delivery of this many segments (RFC
+    /// 6937 RecoverFS).
     pub from: f64,
     /// The new slow start threshold, to which the window falls.
     pub ssthresh: f64,
@@ -59,7 +60,7 @@ pub(in crate::tcp) enum EcnUse {
 pub(in crate::tcp) struct Ops {
     /// The name in scenario files.
     pub name: &'static str,
-    /// Linux's main line has an algorithm of this name that does the same.
+    /// Mainline Linux has the same algorithm by this name.
     pub in_linux: bool,
     /// The algorithm sets window and pacing rate in `cong_control`.
     pub rate_based: bool,
@@ -67,12 +68,12 @@ pub(in crate::tcp) struct Ops {
     pub ecn: EcnUse,
     /// How many windows the send buffer has room for (Linux `sndbuf_expand`).
     pub sndbuf_expand: u32,
-    /// A paced burst is what the pacing rate sends in 2^-`pacing_shift` seconds (Linux `sk_pacing_shift`).
+    /// A paced burst is the data that the pacing rate sends in 2^-`pacing_shift` seconds (Linux `sk_pacing_shift`).
     pub pacing_shift: u32,
 }
 
 impl Ops {
-    /// A window-driven algorithm that Linux does not have.
+    /// The constants of a window-driven algorithm that Linux does not have.
     pub const fn named(name: &'static str) -> Ops {
         Ops {
             name,
@@ -96,37 +97,40 @@ pub(in crate::tcp) trait CongestionControl {
     /// The state of a connection that is not established yet.
     fn new(setup: &Setup) -> Self;
 
-    /// Congestion avoidance and slow start: `acked` segments were delivered to a sender that the window had limited.
+    /// Grows the window, in slow start or congestion avoidance, after the delivery of `acked` segments. Called only if the
+    /// window limited the sender.
     fn cong_avoid(&mut self, _cwnd: &mut Cwnd, _acked: u32, _ack: &AckSample) {}
 
-    /// The slow start threshold after a congestion event.
+    /// Returns the slow start threshold after a congestion event.
     fn ssthresh(&mut self, cwnd: &Cwnd, _event: &Congestion) -> Reduction {
         Reduction { from: cwnd.get(), ssthresh: cwnd.ssthresh() }
     }
 
-    /// The window after a reduction that proved spurious; `prior` was the state before it.
+    /// Returns the window after a reduction proved spurious. `prior` is the state before the reduction.
     fn undo_cwnd(&self, cwnd: &Cwnd, prior: &Prior) -> f64 {
         cwnd.get().max(prior.cwnd)
     }
 
-    /// An ACK that advances while nothing is being repaired, before the window grows.
+    /// Called before the window grows, for an ACK that acknowledges new segments outside of loss recovery.
     fn pkts_acked(&mut self, _cwnd: &mut Cwnd, _ack: &AckSample) {}
 
-    /// Every ACK, before the window responds: `delivered` segments, with an echo of ECN marks or without.
+    /// Called for every ACK, before the window responds. The ACK delivers `delivered` segments; `ece` tells whether it
+    /// echoes ECN marks.
     fn in_ack_event(&mut self, _delivered: u32, _ece: bool, _ack: &AckSample) {}
 
-    /// A retransmission timeout has set the window to one segment.
+    /// Called after a retransmission timeout has set the window to one segment.
     fn on_loss_timeout(&mut self) {}
 
-    /// Data is sent at `now` after `idle` time with nothing outstanding (`CA_EVENT_TX_START`).
+    /// Called when data is sent at `now` after `idle` time with nothing outstanding (`CA_EVENT_TX_START`).
     fn on_tx_start(&mut self, _now: Time, _idle: Span) {}
 
-    /// The connection is established: the first window and pacing rate. `min_rtt` is the RTT of the handshake in µs.
+    /// Sets the first window and pacing rate when the connection is established. `min_rtt` is the RTT of the handshake in
+    /// µs.
     fn init(&mut self, _flow: &mut Flow, _min_rtt: Option<u64>) {}
 
-    /// Every ACK, with its rate sample and the losses that it showed: sets window and pacing rate.
+    /// Sets window and pacing rate. Called for every ACK, with its rate sample and the losses that it showed.
     fn cong_control(&mut self, _flow: &mut Flow, _losses: &[Loss], _sample: &RateSample) {}
 
-    /// Something other than an ACK happened to the connection.
+    /// Handles an event of the connection other than an ACK.
     fn flow_event(&mut self, _flow: &mut Flow, _event: FlowEvent<'_>) {}
 }

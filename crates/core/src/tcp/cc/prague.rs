@@ -22,24 +22,24 @@ use crate::tcp::rate::{Loss, RateSample};
 /// Alpha in 2^-20.
 const ALPHA_BITS: u32 = 20;
 const MAX_ALPHA: u64 = 1 << ALPHA_BITS;
-/// The average's gain is 2^-4.
+/// The gain of the average that is alpha: 2^-4.
 const SHIFT_G: u32 = 4;
 /// Windows in 2^-20 segments.
 const CWND_BITS: u32 = 20;
 const ONE_CWND: u64 = 1 << CWND_BITS;
 const MIN_CWND: u64 = 2 * ONE_CWND;
-/// In µs: shorter RTTs are scaled to this one …
+/// The target RTT in µs. A flow with a shorter RTT behaves as if it had this one, from `RTT_TRANSITION` on.
 const RTT_TARGET: u64 = 25_000;
-/// … after this many rounds beyond slow start.
+/// The number of rounds after slow start from which short RTTs are scaled to `RTT_TARGET`.
 const RTT_TRANSITION: u32 = 500;
 
-/// Times in µs, counts in segments.
+/// Prague's state. Times are in µs, counts in segments, and `frac_cwnd` is the window in 2^-20 segments.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::tcp) struct Prague {
     frac_cwnd: u64,
-    /// In 2^-20 segments.
+    /// The slow start threshold in 2^-20 segments.
     ssthresh: u64,
-    /// Alpha over the gain, so that nothing of it is rounded away.
+    /// Alpha divided by the gain, so that no part of alpha is rounded away.
     upscaled_alpha: u64,
     alpha_stamp: u64,
     cwr_stamp: u64,
@@ -47,7 +47,7 @@ pub(in crate::tcp) struct Prague {
     cwr_end: u32,
     /// A mark has shown that there is an AQM.
     saw_ce: bool,
-    /// The window is reduced because of a loss, which is not over.
+    /// The window was reduced because of a loss, and the recovery is not over.
     in_loss: bool,
     /// Rounds beyond slow start.
     round: u32,
@@ -82,7 +82,7 @@ impl Prague {
         }
     }
 
-    /// Window and pace.
+    /// Sets the window and the pacing rate of the flow.
     fn apply(&self, flow: &mut Flow) {
         flow.cwnd = self.frac_cwnd.div_ceil(ONE_CWND).clamp(1, u64::from(u32::MAX)) as u32;
         if flow.srtt > 0 {
@@ -97,12 +97,12 @@ impl Prague {
         self.frac_cwnd < self.ssthresh
     }
 
-    /// Whether it behaves as at the target's RTT.
+    /// Whether the flow now behaves as if its RTT were at least `RTT_TARGET`.
     fn is_rtt_independent(&self) -> bool {
         self.round >= RTT_TRANSITION && !self.in_slow_start()
     }
 
-    /// An ACK, after the losses that it showed.
+    /// Handles an ACK, after the losses that it showed.
     fn on_ack(&mut self, flow: &mut Flow, sample: &RateSample) {
         self.in_loss &= flow.repair != Repair::None;
         self.saw_ce |= sample.marked > 0;
@@ -125,7 +125,8 @@ impl Prague {
         self.apply(flow);
     }
 
-    /// Additive increase on every ACK, a segment a round trip; less at RTTs below the target.
+    /// Increases the window on an ACK of `unmarked` segments. Beyond slow start, this is one segment per round trip, and
+    /// less at RTTs below the target.
     fn increase(&mut self, unmarked: u64, srtt: u64) {
         let mut left = unmarked << CWND_BITS;
         if self.in_slow_start() {
@@ -134,7 +135,8 @@ impl Prague {
             left -= taken;
         }
         if self.is_rtt_independent() && srtt < RTT_TARGET {
-            // A segment a target's time, and a window that is so much smaller for the same rate.
+            // One factor srtt/RTT_TARGET makes it a segment per target RTT. At the same rate, the window is smaller by the
+            // same factor: hence the square.
             left = left * (srtt * srtt) / (RTT_TARGET * RTT_TARGET);
         }
         self.frac_cwnd += left / (self.frac_cwnd >> CWND_BITS).max(1);
@@ -152,7 +154,7 @@ impl Prague {
         self.round = self.round.saturating_add(u32::from(!self.in_slow_start()));
     }
 
-    /// The first marks since a round trip: by half of alpha.
+    /// Reduces the window by half of alpha, at the first marks of a round trip.
     fn reduce(&mut self, flow: &Flow) {
         if self.is_rtt_independent() && flow.now < self.cwr_stamp + RTT_TARGET {
             return;
@@ -168,7 +170,7 @@ impl Prague {
         self.ssthresh = self.frac_cwnd;
     }
 
-    /// RFC 9331 §4.3: losses are answered as others answer them.
+    /// Halves the window after losses, as Reno does (RFC 9331 §4.3).
     fn on_losses(&mut self, flow: &mut Flow) {
         self.before = (self.frac_cwnd, self.ssthresh);
         self.in_loss = true;
@@ -177,14 +179,14 @@ impl Prague {
         self.apply(flow);
     }
 
-    /// A timeout, after its reduction: from one segment in slow start.
+    /// Handles a timeout, after its reduction: slow start begins from one segment.
     fn on_timeout(&mut self, flow: &mut Flow) {
         self.frac_cwnd = ONE_CWND;
         self.in_loss = false;
         self.apply(flow);
     }
 
-    /// Nothing had been lost.
+    /// Restores window and threshold, because nothing had been lost.
     fn on_undo(&mut self, flow: &mut Flow) {
         let (frac_cwnd, ssthresh) = self.before;
         self.frac_cwnd = self.frac_cwnd.max(frac_cwnd);
@@ -213,7 +215,7 @@ impl CongestionControl for Prague {
 
     fn flow_event(&mut self, flow: &mut Flow, event: FlowEvent<'_>) {
         match event {
-            // A reduction for losses only: `on_ack` handles marks.
+            // Only losses cause such a reduction: `on_ack` handles marks.
             FlowEvent::Reduction { .. } => self.on_losses(flow),
             FlowEvent::Loss { .. } => self.on_timeout(flow),
             FlowEvent::Undo => self.on_undo(flow),
@@ -254,14 +256,14 @@ mod tests {
         prague
     }
 
-    /// Beyond slow start, with a window of a hundred segments.
+    /// Returns the state of a flow beyond slow start, with a window of a hundred segments.
     fn steady(flow: &mut Flow) -> Prague {
         let mut prague = started(flow);
         prague.ssthresh = prague.frac_cwnd;
         prague
     }
 
-    /// A hundred ACKs of one segment each, `marked` of them with a mark.
+    /// Plays a hundred ACKs of one segment each, `marked` of them with a mark.
     fn round(prague: &mut Prague, flow: &mut Flow, marked: u32) {
         for i in 0..100 {
             flow.delivered += 1;

@@ -1,4 +1,4 @@
-//! The settings of an algorithm when its connection is set up: its part of [`Config`](crate::tcp::Config).
+//! The settings that an algorithm gets when its connection is set up. They are a part of [`Config`](crate::tcp::Config).
 
 /// The algorithm that ends slow start before a loss does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,9 +14,9 @@ pub enum HyStart {
 /// How the windows of Reno, CUBIC, DCTCP and Vegas are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Windows {
-    /// By whole segments, and CUBIC's growth by Linux's integers and its clock of jiffies.
+    /// In whole segments. CUBIC's growth is computed as in Linux, with integers and a clock of jiffies.
     Linux,
-    /// With fractions, as the RFCs define them. HyStart++ and LEDBAT always do.
+    /// In fractions of a segment, as in the RFCs. Windows with HyStart++ and LEDBAT are always counted so.
     Rfc,
 }
 

@@ -21,7 +21,7 @@ const ALPHA: u64 = 2;
 const BETA: u64 = 4;
 /// More segments than this in the queue end slow start (Linux `gamma`).
 const GAMMA: u64 = 1;
-/// Linux: a round trip with so few samples may have delayed ACKs only.
+/// Linux: with no more samples than this, a round trip may have had only delayed ACKs.
 const FEW_SAMPLES: u32 = 2;
 /// Linux: the smallest window.
 const MIN_CWND: u32 = 2;
@@ -30,18 +30,18 @@ const MIN_CWND: u32 = 2;
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::tcp) struct Vegas {
     base_rtt: u32,
-    /// The least of this round trip, and of how many.
+    /// The smallest RTT of this round trip, and the number of its samples.
     min_rtt: u32,
     cnt_rtt: u32,
-    /// The round trip ends when more than this is acknowledged.
+    /// The round trip ends when `snd_una` exceeds this number.
     beg_snd_nxt: u32,
     doing_vegas_now: bool,
-    /// This ACK opens the window as Reno's would.
+    /// The window grows with this ACK as Reno's would.
     as_reno: bool,
 }
 
 impl Vegas {
-    /// A connection that has measured nothing.
+    /// The state of a connection that has measured nothing.
     fn starting() -> Vegas {
         Vegas {
             base_rtt: u32::MAX,
@@ -53,7 +53,7 @@ impl Vegas {
         }
     }
 
-    /// A repair begins, during which the window is Reno's (`vegas_disable`).
+    /// Follows Reno during the recovery that begins now (`vegas_disable`).
     fn disable(&mut self) {
         (self.doing_vegas_now, self.as_reno) = (false, true);
     }
@@ -62,7 +62,7 @@ impl Vegas {
         (self.min_rtt, self.cnt_rtt, self.beg_snd_nxt) = (u32::MAX, 0, clock.snd_nxt);
     }
 
-    /// An ACK while nothing is being repaired: the new window and threshold, if it sets them.
+    /// Handles an ACK outside of loss recovery. Returns the new window and threshold, if the ACK sets them.
     #[inline(never)]
     fn on_ack(&mut self, clock: &AckSample, cwnd: u32, ssthresh: u32) -> Option<(u32, u32)> {
         if !self.doing_vegas_now {
@@ -90,7 +90,7 @@ impl Vegas {
         let diff = cwnd * u64::from(rtt - self.base_rtt) / base;
         let (next, lowered) = match diff {
             _ if slow_start && diff <= GAMMA => return None,
-            // Linux: one more than the rate asks for, which is rounded down.
+            // Linux adds one to the target, which is rounded down.
             _ if slow_start => (cwnd.min(target + 1), true),
             _ if diff > BETA => (cwnd - 1, true),
             _ if diff < ALPHA => (cwnd + 1, false),
@@ -148,7 +148,7 @@ mod tests {
         AckSample { now: Time::ZERO, srtt: 0.1, rtt_us: 1000 * rtt_ms, snd_una, snd_nxt }
     }
 
-    /// A round trip of three ACKs at this RTT, after a base RTT of 100 ms was seen.
+    /// Plays a round trip of three ACKs at this RTT, after a base RTT of 100 ms.
     fn round(cwnd: u32, ssthresh: u32, rtt_ms: u32) -> (Vegas, Option<(u32, u32)>) {
         let mut vegas = Vegas::starting();
         assert_eq!(vegas.on_ack(&clock(100, 1, 100), cwnd, ssthresh), None);
@@ -159,8 +159,9 @@ mod tests {
         (vegas, after)
     }
 
-    /// The windows, thresholds and RTTs of ns-3's test of its Vegas, with the results of Linux's integers. In the last case ns-3 takes
-    /// 1.8 segments for 2, so that its window stays; its threshold after slow start is one less.
+    /// The windows, thresholds and RTTs of ns-3's test of Vegas, with the results of Linux's integer arithmetic. In the last
+    /// case ns-3 rounds 1.8 segments up to 2, so its window does not change. Its threshold after slow start is one less than
+    /// here.
     #[test]
     fn the_vectors_of_ns_3_with_linux_s_rounding() {
         let vectors = [

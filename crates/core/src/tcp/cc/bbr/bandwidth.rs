@@ -4,24 +4,26 @@ use super::{BITS, BW_RTTS, Bbr, Mode, UNIT};
 use crate::tcp::cc::flow::{BW_UNIT, Flow};
 use crate::tcp::rate::RateSample;
 
-/// `bbr_lt_intvl_min_rtts`: the least round trips of an interval; four times that many are too many.
+/// `bbr_lt_intvl_min_rtts`: an interval lasts at least this many round trips. If it does not end within four times as many,
+/// sampling starts anew.
 const LT_INTVL_MIN_RTTS: u32 = 4;
 /// `bbr_lt_loss_thresh`: the interval is lossy if the losses are at least 50/256 of the delivered segments.
 const LT_LOSS_THRESH: u64 = 50;
-/// `bbr_lt_bw_ratio`: two intervals agree if their rates are within an eighth …
+/// `bbr_lt_bw_ratio`: two intervals agree if their rates differ by at most an eighth.
 const LT_BW_RATIO: u64 = UNIT / 8;
-/// `bbr_lt_bw_diff`: … or within 4 kbit/s.
+/// `bbr_lt_bw_diff`: two intervals also agree if their rates differ by at most 4 kbit/s.
 const LT_BW_DIFF: u64 = 4000 / 8;
 /// `bbr_lt_bw_max_rtts`: the round trips for which a policer's rate is believed.
 const LT_BW_MAX_RTTS: u32 = 48;
-/// `bbr_extra_acked_win_rtts`: the maximum is of this many to twice as many round trips.
+/// `bbr_extra_acked_win_rtts`: each of the two maxima of ACK aggregation covers this many round trips.
 const EXTRA_ACKED_WIN_RTTS: u32 = 5;
-/// `bbr_ack_epoch_acked_reset_thresh`.
+/// `bbr_ack_epoch_acked_reset_thresh`: an epoch ends when this many segments have been acknowledged in it.
 const ACK_EPOCH_ACKED_RESET_THRESH: u32 = 1 << 20;
-/// `bbr_extra_acked_max_us`: no more than the bandwidth brings in 100 ms.
+/// `bbr_extra_acked_max_us`: the allowance for ACK aggregation is at most what the bandwidth delivers in 100 ms.
 const EXTRA_ACKED_MAX: u64 = 100_000;
 
-/// "Long-term" sampling: two intervals in a row that are lossy and equally fast mean a token bucket.
+/// "Long-term" sampling, which detects a policer (token bucket): two successive intervals that are lossy and equally fast
+/// show one.
 #[derive(Clone, Default, Debug, PartialEq)]
 pub(super) struct LongTerm {
     is_sampling: bool,
@@ -45,7 +47,7 @@ impl LongTerm {
         self.use_bw.then_some(self.bw)
     }
 
-    /// An interval begins.
+    /// Begins an interval.
     fn begin(&mut self, flow: &Flow) {
         (self.last_stamp, self.last_delivered, self.last_lost) =
             (flow.delivered_time / 1000, flow.delivered, flow.lost);
@@ -56,7 +58,7 @@ impl LongTerm {
         *self = LongTerm::new(flow);
     }
 
-    /// An interval at this rate is complete; whether a policer is at work.
+    /// Completes an interval whose rate was `bw`. Returns whether a policer is at work.
     fn complete(&mut self, flow: &Flow, bw: u64) -> bool {
         let diff = bw.abs_diff(self.bw);
         let agrees = diff * UNIT <= LT_BW_RATIO * self.bw || flow.rate(diff, UNIT, BITS) <= LT_BW_DIFF;
@@ -72,7 +74,7 @@ impl LongTerm {
     }
 }
 
-/// How much more than expected was acknowledged in a short time.
+/// How many more segments than expected were acknowledged in a short time.
 #[derive(Clone, Default, Debug, PartialEq)]
 pub(super) struct Aggregation {
     epoch_mstamp: u64,
@@ -87,12 +89,12 @@ impl Aggregation {
         Aggregation { epoch_mstamp: flow.now, ..Aggregation::default() }
     }
 
-    /// A new epoch.
+    /// Begins a new epoch.
     pub fn restart(&mut self, now: u64) {
         (self.epoch_mstamp, self.epoch_acked) = (now, 0);
     }
 
-    /// `bbr_extra_acked`: the most of the last five to ten round trips.
+    /// `bbr_extra_acked`: the maximum of the last five to ten round trips.
     pub fn extra_acked(&self) -> u32 {
         self.extra_acked[0].max(self.extra_acked[1])
     }
@@ -131,7 +133,7 @@ impl Bbr {
             }
             return;
         }
-        // The first loss: the policer has spent its tokens.
+        // Sampling begins with the first loss, when the policer has spent its tokens.
         if !lt.is_sampling {
             if sample.losses == 0 {
                 return;
@@ -146,7 +148,7 @@ impl Bbr {
         if lt.rtt_cnt > 4 * LT_INTVL_MIN_RTTS {
             return lt.reset(flow);
         }
-        // An interval ends with a loss: before, tokens may be left.
+        // An interval ends only with a loss: before a loss, the policer may have tokens left.
         if lt.rtt_cnt < LT_INTVL_MIN_RTTS || sample.losses == 0 {
             return;
         }
@@ -157,7 +159,7 @@ impl Bbr {
         }
         if lt.complete(flow, u64::from(delivered) * BW_UNIT / (ms * 1000)) {
             self.pacing_gain = UNIT;
-            // Not derived here: the next ACK derives it again, even if the policer has been discarded by then.
+            // The next ACK derives the gain again, even if the policer's rate has been discarded by then.
             self.basis = None;
         }
     }

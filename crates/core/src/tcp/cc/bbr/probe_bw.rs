@@ -60,11 +60,12 @@ impl Bbr {
         let inflight = self.packets_in_net_at_edt(flow, sample.prior_in_flight);
         let bw = self.bw.get();
         if self.pacing_gain > UNIT {
-            // Until the extra data is in flight; not against losses, for a short buffer may not hold it.
+            // The phase lasts until the extra data is in flight, unless segments are lost: a short buffer may not hold that
+            // data.
             let fills = || inflight >= self.inflight(flow, bw, self.pacing_gain);
             return is_full_length && (sample.losses > 0 || fills());
         }
-        // No longer than the queue needs to drain.
+        // The slower phase ends early if the queue has drained.
         is_full_length || inflight <= self.inflight(flow, bw, UNIT)
     }
 }

@@ -1,4 +1,5 @@
-//! The smallest RTT, and PROBE_RTT: when none as small was seen for ten seconds, four segments in flight for 200 ms.
+//! The smallest RTT, and PROBE_RTT: if no RTT as small was seen for ten seconds, at most four segments are kept in flight
+//! for 200 ms.
 
 use super::{Bbr, CWND_MIN_TARGET, Mode};
 use crate::tcp::cc::flow::Flow;
@@ -9,12 +10,12 @@ const MIN_RTT_WIN_SEC: u64 = 10;
 /// `bbr_probe_rtt_mode_ms`.
 const PROBE_RTT_MODE_MS: u64 = 200;
 
-/// The time with little in flight.
+/// The progress of PROBE_RTT.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct ProbeRtt {
-    /// When it ends, in ticks; `None` until in-flight data has fallen (`probe_rtt_done_stamp`).
+    /// When PROBE_RTT may end, in ticks; `None` until the data in flight has fallen (`probe_rtt_done_stamp`).
     done_stamp: Option<u64>,
-    /// A round trip has passed since then (`probe_rtt_round_done`).
+    /// A round trip has passed since the data in flight fell (`probe_rtt_round_done`).
     round_done: bool,
 }
 
@@ -40,7 +41,7 @@ impl Bbr {
     }
 
     fn probe_rtt(&mut self, flow: &mut Flow, probe: ProbeRtt) {
-        // The samples of this time are low.
+        // PROBE_RTT itself lowers the delivery rate: its samples count as limited by the application.
         flow.limit_samples = true;
         if probe.done_stamp.is_none() && flow.in_flight <= CWND_MIN_TARGET {
             let ticks = (PROBE_RTT_MODE_MS * u64::from(flow.hz)).div_ceil(1000);

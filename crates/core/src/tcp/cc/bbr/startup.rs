@@ -1,10 +1,10 @@
-//! STARTUP and DRAIN: fill the pipe, then take the queue away again.
+//! STARTUP, which fills the pipe, and DRAIN, which drains the queue that this caused.
 
 use super::{BITS, Bbr, Mode, UNIT};
 use crate::tcp::cc::flow::Flow;
 use crate::tcp::rate::RateSample;
 
-/// `bbr_full_bw_thresh`: a bandwidth that still grows by a quarter a round trip may not be all.
+/// `bbr_full_bw_thresh`: the pipe is not full while the bandwidth still grows by a quarter per round trip.
 const FULL_BW_THRESH: u64 = UNIT * 5 / 4;
 /// `bbr_full_bw_cnt`: after this many round trips without such growth the pipe is full.
 const FULL_BW_CNT: u32 = 3;
@@ -37,7 +37,7 @@ impl Bbr {
         }
     }
 
-    /// `bbr_reset_mode`: where to go from PROBE_RTT.
+    /// `bbr_reset_mode`: enters the state that follows PROBE_RTT.
     pub(super) fn leave_probe_rtt(&mut self, flow: &Flow) {
         if self.full_pipe.reached { self.enter_probe_bw(flow) } else { self.enter(Mode::Startup) }
     }

@@ -34,7 +34,7 @@ fn cycle_idx(path: &Path) -> usize {
     usize::from(cycle.idx)
 }
 
-/// Runs until this mode; when that is.
+/// Runs until this mode is entered. Returns the time.
 fn run_into(path: &mut Path, mode: Kind, ms: u64) -> Time {
     while path.sender.algorithm().is_none() || bbr(path).mode.kind() != mode {
         assert!(path.step(at_ms(ms)), "never in {mode:?}");
@@ -50,13 +50,14 @@ fn startup_doubles_until_three_rounds_bring_less_than_a_quarter_more_and_drain_t
     let link = BW_UNIT * 1000 / AT_10_MBIT.0;
     assert!(bbr(&path).bw.get().abs_diff(link) < link / 50);
     run_into(&mut path, Kind::ProbeBw, 3000);
-    // 40 ms hold 33.3 segments and one is on the link; three bursts; and those that leave before the next is sent.
+    // The path of 40 ms holds 33.3 segments, and one is on the link. Three bursts and the segments that leave before the
+    // next burst are allowed in addition.
     assert!(path.sender.inflight() <= 34 + 3 * 2 + 6, "{}", path.sender.inflight());
     assert_eq!(bbr(&path).min_rtt, 41_200);
 }
 
-/// Linux `tcp_rate_check_app_limited`, also for data written before the handshake was over: `bbr_check_full_bw_reached` considers
-/// round trips from the second on.
+/// `tcp_rate_check_app_limited` of Linux also counts data as limited by the application if it was written before the end of
+/// the handshake. `bbr_check_full_bw_reached` therefore considers round trips from the second on.
 #[test]
 fn the_first_flight_is_limited_by_the_application() {
     let mut path = bulk(AT_10_MBIT, 40, 1);
@@ -86,7 +87,7 @@ fn the_gains_go_round_in_eight_phases_of_a_smallest_rtt_each() {
         let (lasted, gain) = (pair[1].1.since(pair[0].1), pair[0].2);
         assert_eq!(gain, [320, 192, 256, 256, 256, 256, 256, 256][pair[0].0]);
         assert!(lasted < Span::from_millis(80), "{lasted} at {gain}");
-        // The slower phase may end when the queue is gone.
+        // The slower phase may end early, when the queue has drained.
         assert!(gain == 192 || lasted > Span::from_micros(41_200), "{lasted} at {gain}");
     }
 }
@@ -185,7 +186,7 @@ fn after_a_pause_it_goes_on_at_its_bandwidth() {
     assert!(bbr(&path).bw.get() >= bw * 98 / 100);
 }
 
-/// Tokens of 5 Mbit/s, a bucket of 100 segments, no queue.
+/// The policer has a rate of 5 Mbit/s, a bucket of 100 segments and no queue.
 #[test]
 fn a_policers_rate_is_believed_after_two_equal_intervals() {
     let mut path = bulk(Span::from_micros(60), 40, 1);
@@ -211,7 +212,7 @@ fn bbr_or(path: &Path, what: impl Fn(&Bbr) -> bool) -> bool {
     path.sender.algorithm().is_none() || what(bbr(path))
 }
 
-/// Timeouts in a row look like those of a policer; their undo resets its gain too.
+/// Successive timeouts look like a policer. Undoing them must also reset the gain that was set for the policer.
 #[test]
 fn the_gain_of_a_policer_that_was_none_goes_with_the_next_ack() {
     let mut path = bulk(AT_10_MBIT, 40, 1);

@@ -6,13 +6,14 @@ use crate::tcp::cc::flow::{BW_SCALE, Flow, INIT_CWND, Repair};
 use crate::tcp::rate::RateSample;
 
 impl Bbr {
-    /// `bbr_save_cwnd`: the last window known to be good, to return to.
+    /// `bbr_save_cwnd`: saves the last window known to be good, so that it can be restored.
     pub(super) fn save_cwnd(&mut self, cwnd: u32) {
         let good = self.restoration.prev_repair == Repair::None && !matches!(self.mode, Mode::ProbeRtt(_));
         self.restoration.prior_cwnd = if good { cwnd } else { self.restoration.prior_cwnd.max(cwnd) };
     }
 
-    /// `bbr_bdp`: rounded up, else the window and the bandwidth would pull each other down.
+    /// `bbr_bdp`: the bandwidth-delay product times a gain, in segments. It is rounded up; otherwise window and bandwidth
+    /// would lower each other in turn.
     fn bdp(&self, bw: u64, gain: u64) -> u32 {
         if self.min_rtt == u64::MAX {
             return INIT_CWND;
@@ -20,7 +21,7 @@ impl Bbr {
         (((bw * self.min_rtt * gain) >> BITS).div_ceil(BW_UNIT)).min(u64::from(u32::MAX >> 2)) as u32
     }
 
-    /// `bbr_quantization_budget`: three bursts, an even number, and two more while probing.
+    /// `bbr_quantization_budget`: adds three bursts, rounds up to an even number, and adds two segments while probing.
     fn quantization_budget(&self, flow: &Flow, cwnd: u32) -> u32 {
         let even = (cwnd + 3 * flow.send_quantum + 1) & !1;
         if matches!(self.mode, Mode::ProbeBw(ProbeBw { idx: 0, .. })) { even + 2 } else { even }
@@ -60,8 +61,8 @@ impl Bbr {
         }
     }
 
-    /// `bbr_set_cwnd_to_recover_or_restore`: in the first round trip of a recovery as much is sent as is delivered, after the
-    /// recovery the window is restored. Returns whether this has set the window.
+    /// `bbr_set_cwnd_to_recover_or_restore`: in the first round trip of a recovery as much is sent as is delivered. After
+    /// the recovery the window is restored. Returns whether this has set the window.
     fn recover_or_restore(&mut self, flow: &mut Flow, sample: &RateSample) -> bool {
         let (acked, before) = (sample.acked_sacked, self.restoration.prev_repair);
         // An ACK that finds losses lowers the window by their number.

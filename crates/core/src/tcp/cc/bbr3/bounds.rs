@@ -1,4 +1,5 @@
-//! §5.5.10: the bounds that losses set: short-term ones once a round while not probing, a long-term one by probing.
+//! §5.5.10: the bounds that losses set. The short-term bounds are lowered once per round while not probing; the long-term
+//! bound is found by probing.
 
 use super::{Bbr3, NONE, Phase, State, Undo};
 use crate::tcp::cc::flow::{BW_UNIT, Flow};
@@ -11,7 +12,7 @@ const BETA: (u64, u64) = (7, 10);
 /// §5.5.9 ExtraAckedFilterLen in round trips.
 const EXTRA_ACKED_FILTER_LEN: u32 = 10;
 
-/// Whether `lost` segments of `tx_in_flight` are too many.
+/// Whether `lost` segments are too many of the `tx_in_flight` that were in flight.
 fn too_many(lost: u32, tx_in_flight: u32) -> bool {
     u64::from(lost) * LOSS_THRESH.1 > u64::from(tx_in_flight) * LOSS_THRESH.0
 }
@@ -84,14 +85,15 @@ impl Bbr3 {
         }
     }
 
-    /// §5.5.6 AdvanceMaxBwFilter: not past a cycle without samples.
+    /// §5.5.6 AdvanceMaxBwFilter: begins a new cycle, unless the current cycle has no samples.
     pub(super) fn advance_max_bw_filter(&mut self) {
         if self.max_bw_filter[1] > 0 {
             self.max_bw_filter = [self.max_bw_filter[1], 0];
         }
     }
 
-    /// `AdaptLowerBoundsFromCongestion`: once a round, unless probing.
+    /// `AdaptLowerBoundsFromCongestion`: lowers the short-term bounds after a round with losses, unless the state probes for
+    /// bandwidth.
     fn adapt_lower_bounds(&mut self, flow: &Flow) {
         let probing = matches!(self.state(), State::Startup | State::Refill | State::Up);
         if probing || !self.loss_round.has_loss {
@@ -129,7 +131,7 @@ impl Bbr3 {
         }
     }
 
-    /// `HandleInflightTooHigh`: once a probe.
+    /// `HandleInflightTooHigh`: sets the long-term bound, at most once per probe, and ends Up.
     pub(super) fn handle_inflight_too_high(&mut self, flow: &Flow, tx_in_flight: u32, app_limited: bool) {
         self.probe.prev_too_high = true;
         self.probe.is_sample = false;
@@ -142,7 +144,7 @@ impl Bbr3 {
         }
     }
 
-    /// §5.5.11.1 SaveStateUponLoss, the window apart.
+    /// §5.5.11.1 SaveStateUponLoss, without the window.
     pub(super) fn save_state_upon_loss(&mut self) {
         self.undo = Undo { state: None, bounds: self.bounds };
     }

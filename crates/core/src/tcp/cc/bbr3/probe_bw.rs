@@ -14,7 +14,7 @@ const PROBE_WAIT_BASE: u64 = 2_000_000;
 const PROBE_WAIT_RAND: f64 = 1e6;
 /// §5.3.3.8 T_reno_bound: 62 or 63 round trips.
 const RENO_ROUNDS: u32 = 63;
-/// §5.3.3.9 RaiseInflightLongtermSlope.
+/// §5.3.3.9 RaiseInflightLongtermSlope: the slope doubles at most this often.
 const UP_ROUNDS: u32 = 30;
 
 impl Bbr3 {
@@ -86,12 +86,12 @@ impl Bbr3 {
     /// `IsTimeToGoDown`.
     fn is_time_to_go_down(&mut self, flow: &Flow, rate: u64) -> bool {
         if self.probe.prev_too_high && flow.in_flight >= self.bounds.inflight_longterm {
-            // §5.3.3.6: the level that was too high a probe ago.
+            // §5.3.3.6: this much data in flight was too much in the previous probe.
             self.probe.prev_precautionary = true;
             return true;
         }
         if flow.cwnd_limited && flow.cwnd >= self.bounds.inflight_longterm {
-            // It is the bound that limits the bandwidth.
+            // The long-term bound, and not the path, limits the bandwidth.
             self.reset_full_bw();
             self.full_pipe.bw = rate;
             return false;
@@ -134,7 +134,7 @@ impl Bbr3 {
         }
     }
 
-    /// `AdaptLongTermModel`; whether it decided a transition.
+    /// `AdaptLongTermModel`. Returns whether it decided a transition.
     fn adapt_long_term_model(&mut self, flow: &Flow, sample: &RateSample) -> bool {
         if self.probe.ack_phase == AckPhase::ProbeStarting && self.rounds.is_start {
             self.probe.ack_phase = AckPhase::ProbeFeedback;
@@ -146,7 +146,7 @@ impl Bbr3 {
                 self.advance_max_bw_filter();
             }
             if self.state().is_probe_bw() && self.probe.prev_precautionary && !self.probe.prev_too_high {
-                // §5.3.3.6: the cautious probe did no harm: once more, without caution.
+                // §5.3.3.6: the cautious probe lost little, so another probe follows at once, without this caution.
                 self.start_refill(flow);
                 return true;
             }

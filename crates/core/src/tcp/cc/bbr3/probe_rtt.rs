@@ -1,4 +1,5 @@
-//! §5.3.4 ProbeRTT: when no RTT as small was seen for five seconds, half the bandwidth-delay product in flight for 200 ms.
+//! §5.3.4 ProbeRTT: if no RTT as small was seen for five seconds, only half the bandwidth-delay product is kept in flight
+//! for 200 ms.
 
 use super::{AckPhase, Bbr3, Phase, State};
 use crate::tcp::cc::flow::Flow;
@@ -11,12 +12,12 @@ const PROBE_RTT_DURATION: u64 = 200_000;
 /// §5.5.7.2 MinRTTFilterLen.
 const MIN_RTT_FILTER_LEN: u64 = 10_000_000;
 
-/// The time with half the bandwidth-delay product in flight.
+/// The progress of ProbeRTT.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct ProbeRtt {
-    /// When it ends, in µs; `None` until in-flight data has fallen.
+    /// When ProbeRTT may end, in µs; `None` until the data in flight has fallen.
     done_stamp: Option<u64>,
-    /// A round trip has passed since then.
+    /// A round trip has passed since the data in flight fell.
     round_done: bool,
 }
 

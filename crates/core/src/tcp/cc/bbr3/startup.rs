@@ -6,13 +6,14 @@ use super::{Bbr3, Phase, State, UNIT};
 use crate::tcp::cc::flow::{Flow, Repair};
 use crate::tcp::rate::RateSample;
 
-/// §5.3.1.2: growth below a quarter …
+/// §5.3.1.2: the pipe is full if the bandwidth grows by less than a quarter in `FULL_BW_COUNT` rounds.
 const FULL_BW_GROWTH: (u64, u64) = (5, 4);
-/// … in this many rounds means that the pipe is full.
+/// §5.3.1.2: the number of rounds with little growth that show that the pipe is full.
 const FULL_BW_COUNT: u32 = 3;
-/// §5.3.1.3 BBRStartupFullLossCnt: ranges of segments lost in a round.
+/// §5.3.1.3 BBRStartupFullLossCnt: Startup ends early only if at least this many ranges of segments were lost in a round.
 const STARTUP_FULL_LOSS_CNT: u32 = 6;
-/// Linux's BBRv3 `bbr_full_ecn_cnt`: rounds in a row that were half marked.
+/// Linux's BBRv3 `bbr_full_ecn_cnt`: Startup ends after this many successive rounds with at least half of the segments
+/// marked.
 const FULL_ECN_CNT: u32 = 2;
 /// §5.3.2: the most round trips that Drain lasts.
 const DRAIN_ROUNDS: u32 = 3;
@@ -52,7 +53,7 @@ impl Bbr3 {
         }
     }
 
-    /// §5.3.1.3: a whole round in recovery, 2 % lost, in at least six places.
+    /// §5.3.1.3: leaves Startup if a round of recovery ends with more than 2 % of the segments lost, in at least six ranges.
     fn check_startup_high_loss(&mut self, flow: &Flow, sample: &RateSample) {
         let lossy = self.loss_round.events >= STARTUP_FULL_LOSS_CNT && is_inflight_too_high(sample);
         if self.loss_round.is_start && flow.repair == Repair::Recovery && lossy {
@@ -70,7 +71,8 @@ impl Bbr3 {
         }
     }
 
-    /// The queue is too long: the segments delivered in the last round are known to fit.
+    /// Leaves Startup because the queue is too long. The long-term bound is at least the segments delivered in the last
+    /// round, which are known to fit.
     fn leave_startup(&mut self) {
         self.undo.state = Some(State::Startup);
         (self.full_pipe.now, self.full_pipe.reached) = (true, true);

@@ -15,9 +15,9 @@ const AT_10_MBIT: Span = Span::from_micros(1200);
 /// A flow over a link, and the states that it was in.
 struct Lab {
     path: Path,
-    /// Each change of state: when, from, to.
+    /// Each change of state: its time, the state before and the state after.
     changes: Vec<(Time, State, State)>,
-    /// The model after each.
+    /// The model after each change.
     models: Vec<Bbr3>,
 }
 
@@ -30,7 +30,7 @@ impl Lab {
         Lab { path, changes: Vec::new(), models: Vec::new() }
     }
 
-    /// With data without end.
+    /// Creates a flow that has endless data.
     fn bulk(service: Span, rtt_ms: u64) -> Lab {
         let mut lab = Lab::new(service, rtt_ms);
         lab.path.sender.write_forever();
@@ -56,7 +56,7 @@ impl Lab {
         self.path.sender.flow_now(self.path.now).expect("a flow")
     }
 
-    /// One event; false at the end.
+    /// Handles one event. Returns false if no event is left before `end`.
     fn step(&mut self, end: Time) -> bool {
         let before = self.path.sender.algorithm().map(|_| self.bbr().state());
         if !self.path.step(end) {
@@ -76,7 +76,7 @@ impl Lab {
         while self.step(at_ms(ms)) {}
     }
 
-    /// Runs until it is in this state, from another; at most to `ms`.
+    /// Runs until the flow enters this state. Fails if it does not do so before `ms`.
     fn run_into(&mut self, state: State, ms: u64) {
         let seen = self.changes.len();
         while !self.changes[seen..].iter().any(|change| change.2 == state) {
@@ -94,7 +94,7 @@ impl Lab {
         (from, to)
     }
 
-    /// Loses `percent` of a hundred data segments, from now on.
+    /// Loses `percent` of every hundred data segments from now on.
     fn lose(&mut self, percent: u32) {
         let mut count = 0;
         self.path.data = Box::new(move |_, tx| {
@@ -103,7 +103,7 @@ impl Lab {
         });
     }
 
-    /// The application writes `segments` segments every `every_ms` ms until `ms`. The data that it had is withdrawn.
+    /// Discards the application's unsent data, then writes `segments` segments every `every_ms` ms until `ms`.
     fn write_in_chunks(&mut self, segments: u64, every_ms: u64, ms: u64) {
         self.path.sender.stop();
         let mut at = self.path.now.0 / 1_000_000;
@@ -163,7 +163,7 @@ fn a_3_drain_ends_when_the_queue_is_drained() {
         least = flow.in_flight.saturating_sub(bbr.inflight(&flow, bbr.bw, UNIT));
         assert!(lab.step(at_ms(5000)));
     }
-    // The last ACK took away the two that were too many.
+    // The ACK that ended Drain covered at most the two excess segments.
     assert!(least <= 2, "{least} too many when it left");
     let bbr = lab.bbr();
     assert!(bbr.rounds.count <= started + DRAIN_ROUNDS_OF_THE_DRAFT);
@@ -179,7 +179,8 @@ fn start_of_drain(lab: &Lab) -> u32 {
     }
 }
 
-/// The draft takes a tenth of the bandwidth away; with half of it to send, that still drains. Here it is seven tenths.
+/// In the draft the bandwidth falls by a tenth, but then Drain, which sends at half the bandwidth, still drains the queue.
+/// Here the bandwidth falls to a tenth.
 #[test]
 fn a_4_drain_ends_after_three_round_trips() {
     let mut lab = Lab::bulk(AT_10_MBIT, 40);
@@ -223,13 +224,13 @@ fn a_6_probing_up_ends_on_loss_although_the_application_is_the_limit() {
 fn a_7_without_loss_neither_startup_nor_probing_up_ends_while_the_application_is_the_limit() {
     let mut lab = Lab::new(AT_10_MBIT, 40);
     lab.run_until_ms(100);
-    // The five seconds never end between the ACKs of a chunk.
+    // The five seconds never end between two ACKs of the same chunk.
     lab.write_in_chunks(4, 97, 20_000);
     assert_eq!((lab.bbr().state(), lab.changes.len()), (State::Startup, 0));
     let mut lab = Lab::bulk(AT_10_MBIT, 40);
     lab.run_into(State::Up, 9000);
     let now = lab.path.now.0 / 1_000_000;
-    // The first samples are of segments sent before.
+    // The first samples come from segments that were sent before these chunks.
     lab.write_in_chunks(4, 97, now + 20_000);
     let left = lab.changes.iter().filter(|change| change.1 == State::Up).count();
     assert_eq!((left, lab.bbr().state()), (0, State::Up), "{:?}", lab.changes);
@@ -254,7 +255,7 @@ fn a_9_probing_down_ends_after_the_longest_wait() {
     lab.run_into(State::Up, 9000);
     lab.run_into(State::Down, 12_000);
     lab.path.service = Span(AT_10_MBIT.0 * 9 / 8);
-    // No look for the RTT meanwhile.
+    // This prevents ProbeRTT during the wait.
     let now = lab.path.now.0 / 1000;
     lab.bbr_mut().min_rtt.probe_min_stamp = now;
     let (began, wait) = (lab.bbr().probe.cycle_stamp, lab.bbr().probe.wait);
@@ -312,7 +313,7 @@ fn a_12_startup_finds_the_bandwidth_of_a_link_that_bunches_acks() {
     let bbr = lab.bbr();
     assert!(most > 8, "{most} more than expected");
     assert!(lab.flow().cwnd > 2 * bbr.bdp_multiple(bbr.bw, UNIT));
-    // §3.8: in Startup bunched ACKs can make it look like more.
+    // §3.8: in Startup, aggregated ACKs can make the bandwidth look larger than it is.
     let (found, link) = (bbr.max_bw(), lab.link());
     assert!(found >= link * 98 / 100 && found < link * 3 / 2, "{found} {link}");
 }
@@ -348,7 +349,7 @@ fn a_14_a_path_of_less_than_a_segment_gets_four() {
 #[test]
 fn a_15_ten_times_the_bandwidth_is_found_in_a_few_probes() {
     let mut lab = Lab::bulk(AT_10_MBIT, 40);
-    // A queue of half a round trip: the first probes find a bound.
+    // The queue holds half a round trip, so the first probes set a long-term bound.
     lab.path.queue = Span::from_millis(20);
     lab.run_into(State::Cruise, 9000);
     lab.run_until_ms(8000);
@@ -363,7 +364,7 @@ fn a_15_ten_times_the_bandwidth_is_found_in_a_few_probes() {
             increments.push(rounds);
         }
     }
-    // In each round trip the bound grows by twice the segments of the one before.
+    // In each round trip, the bound grows by twice as many segments as in the round trip before.
     assert!(lab.bbr().bounds.inflight_longterm == NONE || increments.windows(2).any(|pair| pair[1] == pair[0] + 1));
 }
 
@@ -381,7 +382,7 @@ fn a_16_a_tenth_of_the_bandwidth_is_learnt_in_two_cycles() {
     assert!(near(lab.bbr().max_bw(), lab.link(), 10), "{} {}", lab.bbr().max_bw(), lab.link());
 }
 
-/// Tokens of 5 Mbit/s, a bucket of 50 segments, no queue.
+/// The policer has a rate of 5 Mbit/s, a bucket of 50 segments and no queue.
 #[test]
 fn a_17_a_policers_rate_is_found_without_much_loss() {
     let mut lab = Lab::bulk(Span::from_micros(60), 40);
@@ -422,7 +423,7 @@ fn a_18_a_spurious_fast_recovery_is_undone() {
     assert!(bbr.bounds.inflight_longterm < 100);
     flow.cwnd = 10;
     bbr.on_undo(&mut flow);
-    // §5.5.11.2: back by way of a refill, which forgets the short-term bounds.
+    // §5.5.11.2: the return to Up begins with Refill, which discards the short-term bounds.
     assert_eq!((bbr.state(), bbr.bounds.inflight_longterm, flow.cwnd), (State::Refill, 200, 100));
 }
 
@@ -431,7 +432,7 @@ fn a_19_a_spurious_timeout_is_undone() {
     let mut lab = Lab::bulk(AT_10_MBIT, 40);
     lab.run_into(State::Cruise, 5000);
     let (now, cwnd) = (lab.path.now, lab.flow().cwnd);
-    // For a moment everything comes 600 ms late, in order.
+    // The link stops for 600 ms, then delivers everything in order.
     lab.path.free = now + Span::from_millis(600);
     let before = (lab.bbr().bounds.inflight_longterm, lab.bbr().bounds.bw_shortterm);
     // First a probe, then the timeout.
@@ -450,7 +451,7 @@ fn a_20_from_probing_the_rtt_in_startup_it_returns_to_startup() {
     let mut lab = Lab::new(AT_10_MBIT, 40);
     lab.run_until_ms(100);
     lab.write_in_chunks(1, 10, 500);
-    // Never idle, and no RTT as small as the first.
+    // The sender is never idle, and no later RTT is as small as the first.
     lab.path.one_way = Span::from_millis(30);
     lab.write_in_chunks(1, 10, 7000);
     let states: Vec<(State, State)> = lab.changes.iter().map(|change| (change.1, change.2)).collect();
@@ -491,13 +492,14 @@ fn a_22_a_pause_while_refilling_does_not_lower_the_bandwidth() {
 }
 
 impl Lab {
-    /// The state; Startup before the handshake is over.
+    /// Returns the state; Startup before the handshake is complete.
     fn bbr_or_start(&self) -> State {
         self.path.sender.algorithm().map_or(State::Startup, |_| self.bbr().state())
     }
 }
 
-/// Linux's BBRv3: two rounds in a row in which half was marked end Startup; the draft says that marks are congestion.
+/// In Linux's BBRv3, two successive rounds with at least half of the segments marked end Startup. The draft says only that
+/// marks are congestion.
 #[test]
 fn startup_ends_when_half_of_two_rounds_is_marked() {
     let mut lab = Lab::bulk(AT_10_MBIT, 40);
@@ -515,7 +517,7 @@ fn startup_ends_when_half_of_two_rounds_is_marked() {
     assert!(lab.bbr().full_pipe.count < 3 && lab.bbr().bounds.inflight_longterm != NONE);
 }
 
-/// §5.1.1, and the returns of §5.5.11.2 to Startup and to Refill.
+/// The transitions of §5.1.1, and those to Startup and to Refill in §5.5.11.2.
 #[test]
 fn the_state_machine_has_these_transitions_and_no_other() {
     use State::{Cruise, Down, Drain, ProbeRtt, Refill, Startup, Up};

@@ -5,13 +5,13 @@ use crate::tcp::cc::flow::{Flow, INIT_CWND, Repair};
 use crate::tcp::rate::RateSample;
 
 impl Bbr3 {
-    /// `SaveCwnd`: the last window known to be good.
+    /// `SaveCwnd`: saves the last window known to be good.
     pub(super) fn save_cwnd(&mut self, cwnd: u32) {
         let good = self.restoration.prev_repair == Repair::None && self.state() != State::ProbeRtt;
         self.restoration.prior_cwnd = if good { cwnd } else { self.restoration.prior_cwnd.max(cwnd) };
     }
 
-    /// §5.6.4.4: after a recovery the window is what it was before.
+    /// §5.6.4.4: restores the window after a recovery.
     pub(super) fn restore_after_recovery(&mut self, flow: &mut Flow) {
         if self.restoration.prev_repair > Repair::None && flow.repair == Repair::None {
             flow.cwnd = flow.cwnd.max(self.restoration.prior_cwnd);
@@ -19,7 +19,7 @@ impl Bbr3 {
         self.restoration.prev_repair = flow.repair;
     }
 
-    /// `BDPMultiple`, rounded up.
+    /// `BDPMultiple`: the bandwidth-delay product times a gain, in segments, rounded up.
     pub(super) fn bdp_multiple(&self, bw: u64, gain: u64) -> u32 {
         if self.min_rtt.value == u64::MAX {
             return INIT_CWND;
@@ -29,7 +29,7 @@ impl Bbr3 {
 
     /// `QuantizationBudget`.
     fn quantization_budget(&self, flow: &Flow, inflight_cap: u32) -> u32 {
-        // §5.5.8.1: three bursts.
+        // §5.5.8.1: there is room for at least three bursts.
         let cap = inflight_cap.max(3 * flow.send_quantum).max(MIN_PIPE_CWND);
         if self.state() == State::Up { cap + 2 } else { cap }
     }
