@@ -1,5 +1,5 @@
-//! A single link of a scenario with given arrivals, and the content of its card's ring over time. Used to compare the
-//! simulated card with another one, such as the guest's device, event by event.
+//! Plays given arrivals at a single link of a scenario, and returns the content of its card's ring over time. This
+//! serves to compare the simulated card with another one, such as the guest's device, event by event.
 
 use sojourn_core::nic::Held;
 use sojourn_core::units::{Span, Time};
@@ -11,7 +11,8 @@ use crate::topology::changes;
 use crate::{Options, setup};
 
 /// Returns every change of the ring of link number `index`, for packets of the given IP lengths that arrive at the
-/// given, non-decreasing times. `phase` is the age of the current tick at time zero. Empty if the link has no card.
+/// given, non-decreasing times. `phase` is the age of the current tick at time zero. The result is empty if the link
+/// has no card.
 pub fn ring(scenario: &Scenario, index: usize, arrivals: &[(Time, u16)], phase: Span) -> Vec<(Time, Held)> {
     let setup = setup::Setup { phase, ..setup::link(scenario, index) };
     let mut link = Link::new(index, scenario.link(index), &setup, &Options::default());

@@ -19,13 +19,13 @@ pub const SYN_BYTES: u16 = 60;
 /// two lines.
 #[repr(C, align(64))]
 struct End {
-    /// Template of its ACKs, without SACK blocks.
+    /// Template of the receiver's ACKs, without SACK blocks.
     plain: Packet,
-    /// The deadline of its delayed ACK, or of its retransmitted SYN-ACK, that was last reported to the engine.
+    /// The deadline last reported to the engine, for a delayed ACK or for the retransmission of a SYN-ACK.
     reported: Time,
     /// Segment number at which the current transfer is complete.
     target: u32,
-    /// Whether it closes the connection when the first transfer is complete.
+    /// Whether the receiver closes the connection when the first transfer is complete.
     closes: bool,
     /// Whether any packet has arrived since the SYN.
     opened: bool,
@@ -79,8 +79,8 @@ impl AckOptions {
 pub struct Ends {
     ends: Vec<End>,
     handshakes: Vec<Handshake>,
-    /// Index in the results of each connection. Kept separately for lost packets, whose receiver's state is not in the
-    /// cache.
+    /// The index of each connection in the results. It is kept apart from the receiver's state because a lost packet
+    /// needs nothing else, and the state is then not in the cache.
     entries: Vec<u32>,
     /// Further targets of connections with several transfers, in rising order.
     later: BTreeMap<u32, VecDeque<u32>>,
@@ -92,9 +92,9 @@ pub struct Ends {
 /// The effect of a packet on its receiver.
 #[derive(Clone, Copy)]
 pub struct Received {
-    /// Whether it is answered at once.
+    /// Whether the packet is answered at once.
     pub answers: bool,
-    /// Number of transfers that it completed.
+    /// Number of transfers that the packet completed.
     pub complete: u32,
     /// Whether the receiver closes the connection: [`Ends::closing`] is sent too.
     pub closes: bool,
@@ -113,7 +113,7 @@ impl Ends {
         }
     }
 
-    /// The receiving end of the next connection; `full` is a segment of its data.
+    /// Creates the receiving end of the next connection. `full` is a full segment of its data.
     pub fn open(&mut self, config: &Config, full: &Packet, entry: u32) {
         let conn = self.ends.len() as u32;
         let bytes = config.header as u16;
@@ -128,8 +128,8 @@ impl Ends {
         self.ends.push(End { tcp, plain, target, closes: false, opened: false, timestamps, reported });
     }
 
-    /// Says at which segment number a transfer of this connection is complete; transfers end in the order of the
-    /// calls. `closes`: the connection then ends.
+    /// Sets the segment number at which the connection's next transfer is complete. Transfers end in the order of the
+    /// calls. `closes` means that the receiver closes the connection after the transfer.
     pub fn expect(&mut self, conn: u32, target: u32, closes: bool) {
         let end = &mut self.ends[conn as usize];
         end.closes |= closes;
@@ -140,18 +140,18 @@ impl Ends {
         }
     }
 
-    /// Index in the results of the connection.
+    /// Returns the index of the connection in the results.
     #[inline]
     pub fn entry(&self, conn: u32) -> u32 {
         self.entries[conn as usize]
     }
 
-    /// The lane of its ACKs.
+    /// Returns the lane of the receiver's ACKs.
     pub fn lane(&self, conn: u32) -> usize {
         self.ends[conn as usize].plain.lane()
     }
 
-    /// Time of the next [`Ends::on_timer`].
+    /// Returns the time at which [`Ends::on_timer`] is to be called next.
     #[inline]
     pub fn deadline(&self, conn: u32) -> Time {
         let End { opened, tcp, .. } = &self.ends[conn as usize];
@@ -165,7 +165,8 @@ impl Ends {
         self.syn_acks.get(&conn).map_or(Time::NEVER, |syn_ack| syn_ack.half.next_event())
     }
 
-    /// RTT of the handshake as the accepter measured it, once a packet has arrived since.
+    /// Returns the RTT of the handshake as the accepter measured it; `None` if it is unknown, as before the first
+    /// packet after the handshake.
     pub fn handshake_rtt(&self, conn: u32) -> Option<Span> {
         let us = self.handshakes[conn as usize].rtt_us;
         (us > 0).then(|| Span::from_micros(u64::from(us)))
@@ -316,7 +317,7 @@ impl Ends {
         }
     }
 
-    /// Prefetches the memory that this state points to.
+    /// Prefetches the memory to which the state of [`Ends::prefetch`] points.
     #[inline]
     pub fn prefetch_held(&self, conn: u32) {
         if let Some(end) = self.ends.get(conn as usize) {
@@ -377,8 +378,8 @@ impl End {
         complete
     }
 
-    /// The RTT in µs. For a receiver that tunes its window, it is that of the last ACK that reached the sender and this
-    /// segment together (Linux uses the timestamp that the segment echoes).
+    /// Returns the RTT in µs. For a receiver that tunes its window, it is the time from the departure of the last ACK
+    /// that reached the sender to the arrival of this segment (Linux uses the timestamp that the segment echoes).
     #[inline(always)]
     fn rtt_us(&self, now: Time, packet: &Packet) -> u32 {
         match packet.rtt_us() {

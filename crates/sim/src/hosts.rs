@@ -21,7 +21,7 @@ pub struct Hosts<'a> {
 }
 
 impl<'a> Hosts<'a> {
-    /// The hosts of a run, before any application starts. `series` asks for samples of cwnd and srtt.
+    /// Creates the hosts of a run, before any application starts. `series` asks for samples of cwnd and srtt.
     pub fn new(scenario: &'a Scenario, topology: &'a Topology, series: bool) -> Hosts<'a> {
         Hosts { driver: Driver::new(scenario), senders: Senders::new(scenario, topology, series) }
     }
@@ -32,7 +32,8 @@ impl<'a> Hosts<'a> {
         self.driver.start(|_| Span::ZERO, &mut Host { senders: &mut self.senders, net });
     }
 
-    /// A packet reaches the host of a data sender: an ACK, a FIN, a SYN-ACK, or the reply to an echo request.
+    /// Handles a packet that reaches the host of a data sender: an ACK, a FIN, a SYN-ACK, or the reply to an echo
+    /// request.
     #[inline(always)]
     pub fn receive(&mut self, now: Time, packet: Packet, options: &AckOptions, net: &mut impl Net) {
         if matches!(packet.code(), ACK | CLOSING) {
@@ -54,7 +55,7 @@ impl<'a> Hosts<'a> {
         self.senders.transmit_now(now, packet.conn(), net);
     }
 
-    /// An event of an application is due.
+    /// Handles an event of an application that is due.
     pub fn act(&mut self, now: Time, event: Event, net: &mut impl Net) {
         let (driver, host) = (&mut self.driver, &mut Host { senders: &mut self.senders, net });
         let Ok(()) = match event {
@@ -68,18 +69,18 @@ impl<'a> Hosts<'a> {
         };
     }
 
-    /// Transfers that have started and are not complete, by row.
+    /// Returns the number of transfers that have started and are not complete, by row.
     pub fn unfinished(&self) -> Vec<u64> {
         self.driver.unfinished()
     }
 
-    /// The stalls of videos that last to the end of the run: row, time, and what the viewer sees.
+    /// Returns the stalls of videos that last to the end of the run: row, time, and what the viewer sees.
     pub fn stalls(&self) -> Vec<(u32, Time, Seen)> {
         self.driver.stalls()
     }
 }
 
-/// The hosts as the applications use them. Nothing fails here, and no time passes between an application and its host.
+/// The hosts as the applications use them. No call fails, and no time passes between an application and its host.
 struct Host<'h, 'a, N> {
     senders: &'h mut Senders<'a>,
     net: &'h mut N,

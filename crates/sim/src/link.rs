@@ -79,7 +79,8 @@ pub struct Link {
     service: Option<Service>,
     delay: Span,
     last_out: Time,
-    /// Whether packets are handed over at the start of their transmission, with its end, instead of at its end.
+    /// Whether a packet is handed over at the start of its transmission, together with the time of its end, instead of
+    /// at its end.
     early: bool,
     /// Whether the queue is measured, not only departures.
     detail: bool,
@@ -273,7 +274,7 @@ impl Link {
         !self.busy && !self.is_traced
     }
 
-    /// [`Link::arrive`] at a link with one of the features that `special` lists.
+    /// Handles an arrival, like [`Link::arrive`], at a link with one of the features that `special` lists.
     #[inline(never)]
     fn arrive_at_special(&mut self, now: Time, packet: &Packet) -> bool {
         self.enter_server();

@@ -35,29 +35,31 @@ impl From<driver::Event> for Event {
 
 /// The network as the hosts see it.
 pub trait Net {
-    /// A packet leaves a data sender at `packet.time`.
+    /// Sends a packet, which leaves a data sender at `packet.time`.
     fn emit(&mut self, packet: Packet);
-    /// Several packets leave a data sender at the same time. `make` builds each of them from `packet` and a number.
+    /// Sends several packets, which leave a data sender at the same time. `make` builds each of them from `packet` and
+    /// a number.
     #[inline]
     fn emit_run(&mut self, packet: Packet, numbers: Range<u32>, make: impl Fn(Packet, u32) -> Packet) {
         for number in numbers {
             self.emit(make(packet, number));
         }
     }
-    /// The meter of a row of the results.
+    /// Returns the meter of a row of the results.
     fn meter(&mut self, entry: u32) -> &mut FlowMeter;
     /// Requests a call of [`crate::hosts::Hosts::act`] at a time.
     fn post(&mut self, at: Time, event: Event);
-    /// The deadline of a sender's timer may have changed. `armed` is the deadline for which the timer is armed; the
-    /// engine updates it.
+    /// Reports the deadline of a sender's timer, which may have changed. `armed` is the deadline for which the timer is
+    /// armed; the engine updates it.
     fn arm(&mut self, conn: u32, deadline: Time, armed: &mut Time);
     /// Creates the receiver of the next data sender. `full` is a full segment of its data.
     fn open(&mut self, config: &Config, full: &Packet, entry: u32);
     /// Requests an [`Event::Complete`] when the receiver has all segments below `target`, which increases from call to
     /// call. `closes` means that the receiver then closes the connection.
     fn expect(&mut self, conn: u32, target: u32, closes: bool);
-    /// The receiver of a data sender closes the connection.
+    /// Closes the connection at the receiver of a data sender.
     fn close(&mut self, now: Time, conn: u32);
-    /// The RTT of the handshake as the accepter measured it, if it could. `conn` is the opener's sender.
+    /// Returns the RTT of the handshake as the accepter measured it; `None` if the accepter could not measure it.
+    /// `conn` is the opener's sender.
     fn handshake_rtt(&self, conn: u32) -> Option<Span>;
 }

@@ -16,10 +16,10 @@ pub struct Options {
     pub detail: Detail,
     /// Whether to sample cwnd, srtt and packets in flight of every flow.
     pub series: bool,
-    /// Number of entries from which the flows' state is prefetched, because it exceeds a core's caches; 256 by default.
-    /// No result depends on it.
+    /// With at least this many entries, the flows' state exceeds a core's caches and is prefetched; 256 by default. No
+    /// result depends on this number.
     pub crowd: Option<usize>,
-    /// For another thread to observe the run, and to stop it.
+    /// State through which another thread observes the run and may stop it.
     pub progress: Option<Arc<Progress>>,
 }
 

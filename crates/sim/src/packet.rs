@@ -46,8 +46,8 @@ pub struct Parts {
     pub hash: u32,
     /// Differentiated services code point.
     pub dscp: u8,
-    /// ACK: slot in which information beyond its header is kept, or 0; below 2^25, plus [`BLOCKS`] if it has SACK
-    /// blocks.
+    /// ACK: the slot of the information beyond its header, or 0. The slot is below 2^25; [`BLOCKS`] is added if the ACK
+    /// has SACK blocks.
     pub sack: u32,
     /// ECN field now (bits 0–1) and on arrival at the queue (bits 2–3), and the flags below.
     pub bits: u8,
@@ -61,7 +61,7 @@ pub struct Parts {
 
 /// Flag of a slot that has SACK blocks, not only the ACK's window.
 pub const BLOCKS: u32 = 1 << 25;
-/// Value instead of a slot for a segment without payload that is a FIN.
+/// Value in place of the slot that marks a segment as a FIN without payload.
 const FIN: u32 = 1;
 /// Bit positions in `tags`.
 const DSCP: u32 = 32;
@@ -339,7 +339,7 @@ impl Packet {
         self.sack() == FIN
     }
 
-    /// Time for which this reply has been in flight.
+    /// Returns the time for which this reply has been in flight.
     pub fn way(&self, now: Time) -> Span {
         since(now, self.ts_last())
     }
@@ -368,7 +368,8 @@ impl Packet {
         self.form = (self.form & !0xffff) | u64::from(framing.wire_bytes(self.ip_bytes()));
     }
 
-    /// Flags of a packet that is sent with this ECN field, which is also the one on arrival at the first queue.
+    /// Returns the flags of a packet that is sent with this ECN field. The field on arrival at the first queue is the
+    /// same.
     #[inline]
     pub const fn sent_with(ecn: Ecn) -> u8 {
         ecn as u8 * 0b0101
@@ -385,7 +386,7 @@ impl Packet {
         self.form |= 0b1100 << BITS;
     }
 
-    /// Whether the packet has a CE that was not there on arrival.
+    /// Whether the packet was marked with CE in this queue, and had no CE on arrival.
     #[inline(always)]
     pub fn is_marked(&self) -> bool {
         self.bits() & 0b11 == 0b11 && self.came_without_ce()

@@ -25,8 +25,8 @@ pub const CLOCK: usize = 0;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
     rank: usize,
-    /// Index among the hot sources of the clock; with an offset of `COLD`, among its other sources; with a multiple of
-    /// `GROUP`, likewise in a group.
+    /// Index among the hot sources of the clock. `COLD` is added to the index among its other sources. In a group that
+    /// runs ahead, a multiple of `GROUP` is added too.
     index: u64,
 }
 
@@ -53,8 +53,8 @@ pub struct Schedules {
 /// The schedule of a group that runs ahead.
 struct Ahead {
     schedule: Schedule,
-    /// Its position in the clock's schedule, and its time there, which is never later than its first event. Zero while
-    /// the group runs.
+    /// The group's position in the clock's schedule, and `next`, its time there, which is never later than the group's
+    /// first event. `next` is zero while the group runs.
     slot: Slot,
     next: Time,
 }
@@ -99,8 +99,8 @@ impl Slots {
         Slot { rank, index: group as u64 * GROUP + *count as u64 - 1 + if hot { 0 } else { COLD } }
     }
 
-    /// Returns the schedules, in which no source has an event yet. In the clock's schedule, the other groups have ranks
-    /// from `first` on.
+    /// Returns the schedules, in which no source has an event yet. In the clock's schedule, the groups that run ahead
+    /// have the ranks from `first` on.
     pub fn schedules(mut self, first: usize) -> Schedules {
         let slots = (1..self.groups.len()).map(|group| self.add(CLOCK, first + group - 1, true));
         let slots: Vec<Slot> = slots.collect();

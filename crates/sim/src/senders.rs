@@ -96,7 +96,7 @@ pub struct Senders<'a> {
 }
 
 impl<'a> Senders<'a> {
-    /// The senders of a run, before any connection. `series` asks for samples of cwnd and srtt.
+    /// Creates the senders of a run, before any connection opens. `series` asks for samples of cwnd and srtt.
     pub fn new(scenario: &'a Scenario, topology: &'a Topology, series: bool) -> Senders<'a> {
         let entries = &scenario.workload.entries[..];
         let hashes = |entry: &Entry| Rng::stream(scenario.seed, &format!("hash {}", entry.name));
@@ -111,12 +111,12 @@ impl<'a> Senders<'a> {
         }
     }
 
-    /// The sender at an end of a connection.
+    /// Returns the sender at an end of a connection.
     pub fn sender_at(&self, conn: u32, end: End) -> u32 {
         self.openers[conn as usize] + u32::from(end == End::Accepter)
     }
 
-    /// The connection to which a sender belongs, and the end at which its data arrives.
+    /// Returns the connection to which a sender belongs, and the end at which its data arrives.
     pub fn receiver_of(&self, sender: u32) -> (u32, End) {
         let conn = self.conns[sender as usize].connection;
         (conn, if self.openers[conn as usize] == sender { End::Accepter } else { End::Opener })
@@ -137,7 +137,7 @@ impl<'a> Senders<'a> {
         }
     }
 
-    /// An application writes at an end of a connection.
+    /// Writes an application's data at an end of a connection.
     pub fn write(&mut self, now: Time, conn: u32, end: End, data: Data, net: &mut impl Net) {
         let index = self.sender_at(conn, end);
         if end == End::Accepter {
@@ -148,7 +148,7 @@ impl<'a> Senders<'a> {
             Data::Bytes(bytes) => {
                 sender.write(bytes);
             }
-            // The message is at the start of the next segment: no data waits between the application and TCP.
+            // The sender has endless data, so no message waits: the next segment contains the message.
             Data::Message(_) | Data::Last(_) if *endless => return net.expect(index, sender.sent() + 1, false),
             Data::Message(bytes) | Data::Last(bytes) => {
                 let target = sender.write(bytes);
@@ -168,13 +168,13 @@ impl<'a> Senders<'a> {
         self.conns[index as usize].sender.stop();
     }
 
-    /// Bytes of payload that are acknowledged, as if all segments were full.
+    /// Returns the acknowledged payload in bytes, as if all segments were full.
     pub fn acked(&self, conn: u32, end: End) -> u64 {
         let Conn { sender, full, header, .. } = &self.conns[self.sender_at(conn, end) as usize];
         u64::from(sender.acked()) * u64::from(full.ip_bytes() - header)
     }
 
-    /// An echo request or a datagram of a row.
+    /// Returns an echo request or a datagram of a row.
     pub fn lone(&mut self, row: u32, bytes: u32, kind: u8, net: &mut impl Net) -> Packet {
         let conn = match self.rows[row as usize].lone {
             Some(conn) => conn,
@@ -211,7 +211,7 @@ impl<'a> Senders<'a> {
         }
     }
 
-    /// An ACK with options, or a FIN, reaches its data sender.
+    /// Handles an ACK with options, or a FIN, that reaches its data sender.
     #[inline(always)]
     pub fn receive(&mut self, now: Time, packet: Packet, options: &AckOptions, net: &mut impl Net) {
         let conn = &mut self.conns[packet.conn() as usize];
@@ -226,7 +226,7 @@ impl<'a> Senders<'a> {
         }
     }
 
-    /// The other end has closed the connection, and this one closes it too.
+    /// Closes the connection at this end, after the other end has closed it.
     #[cold]
     #[inline(never)]
     fn finish(&mut self, now: Time, conn: u32, net: &mut impl Net) {
@@ -234,7 +234,7 @@ impl<'a> Senders<'a> {
         self.transmit_now(now, conn, net);
     }
 
-    /// An ACK reaches its data sender.
+    /// Handles an ACK that reaches its data sender.
     #[inline(always)]
     pub fn acknowledge(&mut self, now: Time, index: u32, ack: Ack, blocks: &[Block], net: &mut impl Net) {
         let conn = &mut self.conns[index as usize];
@@ -244,7 +244,7 @@ impl<'a> Senders<'a> {
         net.meter(entry).round(now, acked.payload, acked.rtt, packets);
     }
 
-    /// The timer of a sender has expired.
+    /// Handles the expiry of a sender's timer.
     pub fn on_timer(&mut self, now: Time, conn: u32, net: &mut impl Net) {
         if self.conns[conn as usize].sender.on_timer(now) {
             self.transmit_now(now, conn, net);
@@ -253,7 +253,7 @@ impl<'a> Senders<'a> {
         }
     }
 
-    /// Prefetches the state that the next ACK of a connection needs. `repairs`: the ACK has SACK blocks.
+    /// Prefetches the state that the next ACK of a connection needs. `repairs` means that the ACK has SACK blocks.
     #[inline]
     pub fn prefetch(&self, conn: u32, repairs: bool) {
         let conn = &self.conns[conn as usize];
@@ -274,26 +274,27 @@ impl<'a> Senders<'a> {
         }
     }
 
-    /// The row of a connection.
+    /// Returns the row of a connection.
     #[inline]
     pub fn entry(&self, conn: u32) -> usize {
         self.conns[conn as usize].entry as usize
     }
 
-    /// The time at which the sender's timer expires.
+    /// Returns the time at which the sender's timer expires.
     #[inline]
     pub fn deadline(&self, conn: u32) -> Time {
         self.conns[conn as usize].sender.next_event()
     }
 
-    /// The timer was armed for a time that has passed. Returns the next deadline, for which the engine arms it.
+    /// Returns the next deadline, after the time for which the timer was armed has passed. The engine arms the timer
+    /// for this deadline.
     pub fn next_deadline(&mut self, conn: u32) -> Time {
         let conn = &mut self.conns[conn as usize];
         conn.armed = conn.sender.next_event();
         conn.armed
     }
 
-    /// Sends the segments that TCP allows now. Like `transmit`, for callers outside of the hot path.
+    /// Sends the segments that TCP allows now, like `transmit`. For callers outside of the hot path.
     #[inline(never)]
     pub fn transmit_now(&mut self, now: Time, index: u32, net: &mut impl Net) {
         let packets = self.transmit(now, index, net);
@@ -364,13 +365,13 @@ impl<'a> Senders<'a> {
         net.arm(index, sender.next_event(), armed);
     }
 
-    /// The reply to an echo request reaches its sender.
+    /// Handles the reply to an echo request, which reaches its sender.
     pub fn receive_echo_reply(&self, now: Time, packet: Packet, net: &mut impl Net) {
         net.meter(self.conns[packet.conn() as usize].entry).rtt(now, since(now, packet.ts()));
     }
 
-    /// A SYN-ACK reaches the opener. Returns the connection if it was not established before. [`Senders::transmit_now`] then sends the
-    /// data that waits.
+    /// Handles a SYN-ACK that reaches the opener. Returns the connection if it was not established before. The caller
+    /// then calls [`Senders::transmit_now`], which sends the data that waits.
     pub fn receive_syn_ack(&mut self, now: Time, packet: Packet, net: &mut impl Net) -> Option<u32> {
         let conn = &mut self.conns[packet.conn() as usize];
         let fresh = !conn.sender.is_established();

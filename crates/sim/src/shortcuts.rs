@@ -69,8 +69,8 @@ pub struct Line {
 pub struct LinkCuts {
     /// Its closed form, if it has one and may use it.
     pub closed: Option<ClosedLink>,
-    /// Whether its packets always reach the next station later than they leave. Otherwise they may be handed over only
-    /// when they leave, after all other events of that time.
+    /// Whether the link's packets always reach the next station later than they leave. Otherwise a packet may be handed
+    /// over only when it leaves, after all other events of that time.
     pub lags: bool,
     /// Whether it takes part in flow control.
     pub coupled: bool,
@@ -301,7 +301,8 @@ struct Candidates<'a> {
     lines: &'a [Line],
     /// By link: the lookahead of its group.
     lookahead: Vec<Span>,
-    /// By class: whether it has datagrams, which are not clocked by ACKs; and whether its receivers have ACK timers.
+    /// By class: `streams` tells whether the class has datagrams, which are not clocked by ACKs; `timers` tells whether
+    /// its receivers have timers for delayed ACKs.
     streams: Vec<bool>,
     timers: Vec<bool>,
 }

@@ -392,8 +392,9 @@ fn a_call_of_which_a_queue_drops_every_packet_is_lost_and_the_queue_has_no_delay
     }
 }
 
-/// A timer's ACK would overtake all ACKs that a thousand receivers, a second ahead, have sent: twenty receivers that
-/// are near share a line, these do not. A few do not either, because they are compared linearly.
+/// A timer's ACK overtakes all ACKs that receivers have sent ahead of the clock. Twenty receivers that run 100 ms ahead
+/// share a line; twenty that run 400 ms ahead do not, if they have such timers. Seven do not share either, because few
+/// lines are compared linearly.
 #[test]
 fn acks_of_many_receivers_far_ahead_keep_their_own_lines() {
     let lines = |flows: u64, rtt: u64, acks: AckPolicy| {

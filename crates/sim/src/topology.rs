@@ -22,7 +22,7 @@ pub struct Lane {
     pub delay_in: Span,
     /// Delay from the last link to the host, without access links.
     pub delay_out: Span,
-    /// With access links: the index of the sending host's uplink and of the receiving host's downlink.
+    /// The indices of the sending host's uplink and of the receiving host's downlink; `None` without access links.
     pub access: Option<(usize, usize)>,
 }
 
@@ -63,53 +63,53 @@ impl Ranks {
         Ranks { lanes: topology.lanes.len(), links: scenario.hops.len() * 2 }
     }
 
-    /// A packet arrives at the first link of its lane.
+    /// The rank of a packet's arrival at the first link of its lane.
     pub fn into(self, lane: usize) -> usize {
         2 + lane * Ranks::PER_LANE
     }
 
-    /// A packet arrives at the end host of its lane.
+    /// The rank of a packet's arrival at the end host of its lane.
     pub fn out(self, lane: usize) -> usize {
         3 + lane * Ranks::PER_LANE
     }
 
-    /// A packet arrives at the link after this one.
+    /// The rank of a packet's arrival at the link after this one.
     pub fn hop(self, link: usize) -> usize {
         self.into(self.lanes) + link
     }
 
-    /// A packet arrives at its destination's access link.
+    /// The rank of a packet's arrival at its destination's access link.
     pub fn down(self) -> usize {
         self.hop(self.links)
     }
 
-    /// A timer of a receiver of a class: a delayed ACK, or a retransmitted SYN-ACK (this holds wherever delayed ACKs
-    /// are mentioned).
+    /// The rank of the receivers' timers in a class. Such a timer sends a delayed ACK or retransmits a SYN-ACK;
+    /// wherever delayed ACKs are mentioned, these SYN-ACKs are included.
     pub fn delayed_ack(self, class: usize) -> usize {
         self.down() + 1 + class
     }
 
-    /// A retransmission timer expires.
+    /// The rank of an expiring retransmission timer.
     pub fn sender(self) -> usize {
         self.delayed_ack(self.lanes / 2)
     }
 
-    /// An event of an application.
+    /// The rank of an application's event.
     pub fn app(self) -> usize {
         self.sender() + 1
     }
 
-    /// A pause frame arrives at this link.
+    /// The rank of a pause frame's arrival at this link.
     pub fn frame(self, link: usize) -> usize {
         self.app() + 1 + link
     }
 
-    /// An event of a link.
+    /// The rank of this link's events.
     pub fn link(self, link: usize) -> usize {
         self.frame(self.links) + link
     }
 
-    /// A group that runs ahead of the clock.
+    /// The rank of a group that runs ahead of the clock.
     pub fn group(self, group: usize) -> usize {
         self.link(self.links) + group
     }

@@ -21,7 +21,7 @@ use crate::{Options, setup};
 /// With this many entries, a timer expires every few packets.
 const BUSY: usize = 16;
 
-/// Returns the engine at time zero.
+/// Builds the engine of a scenario, at time zero.
 pub fn fabric(scenario: &Scenario, topology: &Topology, options: &Options) -> Fabric {
     let cuts = ShortCuts::new(scenario, topology, options);
     let ranks = Ranks::new(topology, scenario);

@@ -74,7 +74,8 @@ impl DelayedAcks {
         timers.due().map(|(_, seat)| conns[seat as usize])
     }
 
-    /// Arms a connection's timer for a new deadline; never means that the deadline is not earlier than before.
+    /// Arms a connection's timer for a new deadline. [`Time::NEVER`] means that the deadline is not earlier than
+    /// before, and changes nothing.
     #[inline]
     pub fn arm(&mut self, class: usize, conn: u32, deadline: Time, schedules: &mut Schedules) {
         if deadline != Time::NEVER && self.classes[class].timers.arm(self.seats[conn as usize], deadline) {

@@ -51,7 +51,7 @@ pub enum Source {
     Senders,
     /// The first event of the applications.
     Apps,
-    /// A group that runs ahead, at or before its first event.
+    /// A run of a group that runs ahead of the clock. It is due no later than the group's first event.
     Group(usize),
 }
 
@@ -208,7 +208,7 @@ impl Fabric {
         }
     }
 
-    /// Handles an event of a link. `PREFETCH`: the flows that are served next are prefetched.
+    /// Handles an event of a link. With `PREFETCH`, the flows that the link serves next are prefetched.
     #[inline(always)]
     fn link_event<const PREFETCH: bool>(&mut self, index: usize, now: Time, packet: &mut Packet) {
         if let Some(target) = self.serve(index, now, packet) {

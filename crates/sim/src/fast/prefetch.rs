@@ -32,9 +32,10 @@ const NEAR: usize = 2;
 /// Capacity of a [`Batch`] in packets.
 const BATCH: usize = 256;
 
-/// Prefetches the state that the next packets on a line to the end hosts need. Far packets: the sender or receiver.
-/// Middle ones: its meter, the memory that it points to, and the ACK's SACK blocks. Near ones: the meter's bin and the
-/// segment that is SACKed. A packet itself was written one round trip ago and is prefetched even earlier.
+/// Prefetches the state that the next packets on a line to the end hosts need. For a far packet, this is its sender or
+/// receiver. For a middle one, it is the flow's meter, the memory to which sender or receiver point, and the ACK's SACK
+/// blocks. For a near one, it is the meter's bin and the segment that is SACKed. A packet itself was written one round
+/// trip ago and is prefetched even earlier.
 #[inline(never)]
 pub fn arrivals(packets: &Ring<Packet>, senders: &Senders, ends: &Ends, flows: &[FlowMeter]) {
     if let Some(packet) = packets.get(2 * FAR) {
@@ -73,8 +74,8 @@ pub fn arrivals(packets: &Ring<Packet>, senders: &Senders, ends: &Ends, flows: &
     }
 }
 
-/// Prefetches the packets that a link will probably send next, from which their flows are known, and the receiver whose
-/// delayed ACK is due next. Called once for every [`FAR`] events of links.
+/// Prefetches the packets that a link will probably send next, which name their flows. Also prefetches the receiver
+/// whose delayed ACK is due next. Called once for every [`FAR`] events of links.
 #[inline(never)]
 pub fn departures(link: &Link, delayed_acks: &DelayedAcks, ends: &Ends) {
     link.prefetch(FAR);

@@ -1,4 +1,4 @@
-//! Links as the fast engine sees them, and pause frames in flight between them.
+//! The links in the forms that the fast engine uses, and the pause frames in flight between them.
 
 use sojourn_core::ring::Ring;
 use sojourn_core::units::Time;

@@ -26,7 +26,7 @@ pub(super) struct Opportunities {
 }
 
 impl Opportunities {
-    /// Starts before the first opportunity.
+    /// Creates the state before the first opportunity.
     pub(super) fn new(trace: Arc<Trace>) -> Opportunities {
         Opportunities { trace, next: 0, period_start: Time::ZERO, budget: OPPORTUNITY, remaining: 0 }
     }
@@ -48,8 +48,8 @@ impl Opportunities {
 }
 
 impl Link {
-    /// Uses a delivery opportunity. Its unused bytes go to the next packet; it is due again at `now` until it is used
-    /// up.
+    /// Uses a delivery opportunity. The next packet gets its unused bytes: the opportunity is due again at `now` until
+    /// it is used up.
     pub(super) fn opportunity(&mut self, now: Time) -> Option<Packet> {
         let Server::Trace(trace) = &mut self.server else { return None };
         if self.service.is_none() {

@@ -131,11 +131,12 @@ fn a_frame_takes_the_delay_of_the_other_direction_and_finds_a_transmission_that_
     );
     let of = |link| output.packets.iter().filter(move |packet| packet.link == link && packet.bytes == 1500);
     let (router, modem): (Vec<_>, Vec<_>) = (of(0).collect(), of(2).collect());
-    // Headroom: 600 us at 10 Mbit/s are 26 packets of 28 bytes. With two more, it pauses above 36 - 28 = 8.
+    // Headroom: 26 packets of 28 bytes take 600 us at 10 Mbit/s. With two more, the modem pauses the router above 36 -
+    // 28 = 8 packets.
     let waiting = |now: Time| modem.iter().filter(|packet| packet.arrival <= now && packet.start >= now).count();
     let stop = modem.iter().find(|packet| waiting(packet.arrival) > 8).expect("it fills").arrival;
-    // While the frame is in flight, one more transmission begins at that moment, and ends; then nothing until a frame
-    // resumes the link.
+    // One more transmission begins when the frame is sent, and continues after the frame arrives. The router then sends
+    // nothing until another frame resumes it.
     let late: Vec<_> = router.iter().filter(|packet| packet.start >= stop).take(2).collect();
     assert_eq!((late[0].start, late[0].end), (stop, stop + Span(1_200_000)));
     let go = modem.iter().map(|packet| packet.start).find(|&start| start > stop && waiting(start + Span(1)) <= 6);

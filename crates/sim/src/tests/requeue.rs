@@ -118,7 +118,8 @@ fn a_new_flow_of_fq_codel_waits_for_the_packet_that_passed() {
 
 #[test]
 fn the_packet_that_waits_before_the_device_counts_towards_the_limit_as_long_as_it_waits() {
-    // 0 is in transmission and 1 waits; at 1.5 ms 1 is in transmission, and another packet may wait.
+    // Packet 0 is in transmission and packet 1 waits. At 1.5 ms packet 1 is in transmission, and another packet may
+    // wait.
     let arrivals = [(0, 1), (10, 1), (20, 1), (1500, 1), (1600, 1)];
     for (qdisc, dropped) in [("codel limit 1", vec![2, 4]), ("sfq limit 2", vec![4]), ("pfifo limit 1", vec![2, 4])] {
         assert_eq!(played(qdisc, None, &arrivals).dropped, dropped, "{qdisc}");
