@@ -1,5 +1,5 @@
 //! The departure meter of a link: sojourn times, bytes, marks and busy time. It advances with the ends of
-//! transmissions, which a caller may report ahead of time once they are certain.
+//! transmissions. A caller may report an end ahead of time, as soon as that time is certain.
 
 use sojourn_core::units::{Span, Time};
 
@@ -7,9 +7,9 @@ use crate::histogram::Histogram;
 use crate::setup::LinkSetup;
 use crate::slices::{Slices, Windows};
 
-/// Totals of the departures within one slice or bin. The fields are ordered so that no two neighbours are updated at
-/// the same time: compilers would merge such updates into vector gathers and scatters, which cost more than two
-/// additions.
+/// Totals of the departures within one slice or bin. The fields are ordered so that the code never updates two
+/// neighbours one after the other: compilers would merge such updates into vector gathers and scatters, which cost more
+/// than two additions.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Tally {
@@ -52,7 +52,7 @@ pub(crate) struct DepartureWindow {
     pub bytes: u64,
     pub marks: u64,
     pub busy: u64,
-    /// Bytes offered and bytes used by the delivery opportunities of a trace-driven link.
+    /// Bytes that the delivery opportunities of a trace-driven link offered, and bytes that packets used.
     pub offered: Option<(u64, u64)>,
 }
 
@@ -119,8 +119,8 @@ impl Departures {
         *taken += u64::from(used);
     }
 
-    /// Closes every slice up to `end` and gives each its share of the transmission that began at `start`. Returns the
-    /// start of the share that falls into the slice of `end`.
+    /// Closes every slice up to `end`, and gives each its share of the transmission that began at `start`. Returns the
+    /// time at which the share of the last slice, which contains `end`, begins.
     #[cold]
     #[inline(never)]
     pub fn cross(&mut self, start: u64, end: u64) -> u64 {

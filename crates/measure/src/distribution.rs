@@ -4,15 +4,15 @@ use serde::Serialize;
 
 use crate::histogram::{Cell, Histogram};
 
-/// Nanoseconds per millisecond: the unit of `…_ms`.
+/// Nanoseconds per millisecond, for values whose names end in `_ms`.
 pub const MS: f64 = 1e6;
-/// Nanoseconds per second: the unit of `…_s`.
+/// Nanoseconds per second, for values whose names end in `_s`.
 pub const S: f64 = 1e9;
 /// The unit of dimensionless numbers.
 pub const ONE: f64 = 1.0;
 
-/// Summary of a distribution, in the shape that every report uses. Without samples there is no distribution: `None`, in
-/// JSON `null`.
+/// Summary of a distribution, with the fields that every report uses. Without samples, the summary is `None`, which
+/// JSON writes as `null`.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Distribution {
     /// The mean, from the exact sum.

@@ -49,7 +49,7 @@ struct Traffic {
     packets: u64,
 }
 
-/// Counters of the windows that have ended.
+/// The counters of [`Traffic`], for each window that has ended.
 #[derive(Clone, Default, Debug)]
 struct Past {
     startup: Option<Box<Traffic>>,
@@ -115,7 +115,8 @@ pub struct FlowMeter {
     measure: (Time, Time),
     main: Events,
     startup: Option<Box<Events>>,
-    /// The current window and its end. The series has a separate cursor, which skips bins without events.
+    /// The current window, and its end in nanoseconds. The series has a separate cursor, which skips bins without
+    /// events.
     phase: Phase,
     phase_end: u64,
     bin_width: u64,
@@ -280,7 +281,8 @@ impl FlowMeter {
         }
     }
 
-    /// Records the end of an interval of such a test, in which the load-generating connections moved `bytes` bytes.
+    /// Records the end of an interval of a responsiveness test, in which the load-generating connections moved `bytes`
+    /// bytes.
     pub fn interval(&mut self, bytes: u64) {
         let Some(intervals) = self.intervals() else { return };
         if let Some(interval) = intervals.last_mut() {
@@ -332,7 +334,7 @@ impl FlowMeter {
         self.special.as_mut()?.intervals.as_mut()
     }
 
-    /// Returns the counters of the window in which `now` lies, if it lies in one.
+    /// Returns the counters of the window that contains `now`; `None` outside of both windows.
     #[inline]
     fn events(&mut self, now: Time) -> Option<&mut Events> {
         let (start, end) = self.measure;

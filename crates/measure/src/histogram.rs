@@ -1,9 +1,9 @@
-//! A log-linear histogram: percentiles with a fixed relative error from a handful of instructions a sample.
+//! A log-linear histogram. It gives percentiles with a fixed relative error, and counts a sample with few instructions.
 
 use sojourn_core::cache::Cache;
 
-/// Storage for the low bits of a bin's weight. Small cells save memory when there are many histograms with few samples
-/// each.
+/// The integer type that stores the low bits of a bin's weight. Small types save memory when there are many histograms
+/// with few samples each.
 pub trait Cell: Copy + Default {
     /// Number of bits in a cell.
     const BITS: u32;

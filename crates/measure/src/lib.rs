@@ -1,4 +1,5 @@
-//! Every measure, defined once, for the simulator, the kernel, the live world and recomputed records alike.
+//! The definition of every measure. The simulator, the kernel world, the live world and recomputed records use the same
+//! code.
 //!
 //! Meters consume packet events as they happen: there is a [`LinkMeter`] per queue and link, and a [`FlowMeter`] per
 //! row of the report. Meters store nothing per packet, only histograms with a fixed relative error and a series with a
@@ -7,8 +8,8 @@
 //! **Windows.** The main window is `[measure.0, measure.1)` and start-up is `[0, measure.0)`. Events after `measure.1`
 //! appear in the series only. A packet is counted in the window in which its transmission ends.
 //!
-//! **No samples** are reported as `None` (`null`), never as NaN. Only columns of series, which are plotted, use NaN for
-//! a gap.
+//! **No samples.** A measure without samples is `None` (`null`), never NaN. Only columns of series use NaN, for a gap
+//! in a plot.
 #![forbid(unsafe_code)]
 
 mod departures;

@@ -12,8 +12,8 @@ use crate::queue::{Queue, QueueWindow};
 pub use crate::setup::LinkSetup;
 use crate::slices::bin_width;
 
-/// The meter of a queue and its link. Calls must come in order of time. [`LinkMeter::sent`] is the exception: it may be
-/// called as soon as the transmission is foreseen and as late as its end, in order of transmissions.
+/// The meter of a queue and its link. Calls must come in order of time. Only [`LinkMeter::sent`] need not: it may be
+/// called at any time from when the transmission is certain to its end, in order of transmissions.
 #[derive(Clone, Debug)]
 pub struct LinkMeter {
     setup: LinkSetup,
@@ -38,8 +38,8 @@ impl LinkMeter {
         }
     }
 
-    /// Records the queue's state after an arrival, also if other packets were dropped for it. `packets` packets wait;
-    /// `full` says whether the next packet of MTU size would be refused.
+    /// Records the queue's state after an arrival, even if the discipline dropped other packets because of it.
+    /// `packets` packets wait; `full` says whether the next packet of MTU size would be refused.
     #[inline]
     pub fn enqueued(&mut self, now: Time, packets: usize, full: bool) {
         self.queue.becomes(now, packets, full);
@@ -74,10 +74,10 @@ impl LinkMeter {
         self.queue.empties(now);
     }
 
-    /// Records a transmission from `start` to `end`, past or future. The packet has `bytes` bytes on the link and is
-    /// `marked` if it carries a CE that was not there on arrival. It is counted in the window of `end`; its
-    /// transmission time is split over the windows. On trace-driven links `start` and `end` are the time of the
-    /// delivery opportunity.
+    /// Records a transmission from `start` to `end`, which may be past or future. The packet has `bytes` bytes on the
+    /// link. It is `marked` if it carries a CE that was not there on arrival. It is counted in the window of `end`, and
+    /// its transmission time is split between the windows. On trace-driven links, `start` and `end` are both the time
+    /// of the delivery opportunity.
     #[inline]
     pub fn sent(&mut self, start: Time, end: Time, sojourn: Span, bytes: u32, marked: bool) {
         self.reported = start.0 + 1;
@@ -90,8 +90,8 @@ impl LinkMeter {
         self.queue.dropped(now, reason);
     }
 
-    /// Records a delivery opportunity of `bytes` on a trace-driven link, of which packets used `used`. After the first
-    /// call, utilisation is used bytes over offered bytes instead of the busy fraction.
+    /// Records a delivery opportunity of `bytes` bytes on a trace-driven link. Packets used `used` of these bytes. From
+    /// the first call on, utilisation is used bytes over offered bytes, instead of the busy fraction.
     #[inline]
     pub fn offered(&mut self, now: Time, bytes: u32, used: u32) {
         self.departures.offered(now, bytes, used);
@@ -266,7 +266,7 @@ pub struct LinkSeries {
     pub sojourn_max_ms: Vec<f64>,
     /// Mean queue delay over time, in milliseconds.
     pub queue_delay_ms: Vec<f64>,
-    /// Largest queue length in packets that lasted for any time.
+    /// Largest queue length in packets. Lengths that lasted for zero time are ignored.
     pub queue_packets_max: Vec<f64>,
     /// Packets that departed.
     pub delivered_packets: Vec<f64>,

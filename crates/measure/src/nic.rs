@@ -8,7 +8,7 @@ use crate::distribution::{Distribution, ONE};
 use crate::histogram::Histogram;
 use crate::link::{LinkReport, LinkSetup, LinkWindow};
 
-/// Consumes every change of a ring, in order of time.
+/// The meter. Its caller reports every change of the ring, in order of time.
 #[derive(Clone, Debug)]
 pub struct NicMeter {
     main: Window,
@@ -57,8 +57,8 @@ impl NicMeter {
         self.holds(self.main.to, Held::default());
         let fill = |window: &mut LinkWindow, of: &Window| {
             window.nic = Some(of.value(self.bql));
-            // Packets may wait in the ring, so that fullness of the discipline alone does not decide about the next
-            // packet.
+            // Packets may also wait in the ring. Whether the next packet is refused then depends on more than the
+            // discipline.
             window.full_fraction = None;
         };
         fill(&mut report.main, &self.main);

@@ -5,7 +5,7 @@ use sojourn_core::units::Time;
 use crate::distribution::ratio;
 use crate::link::{LinkReport, LinkSetup};
 
-/// Consumes every change, in order of time.
+/// The meter. Its caller reports every pause and every resumption, in order of time.
 #[derive(Clone, Debug)]
 pub struct PauseMeter {
     measure: (Time, Time),

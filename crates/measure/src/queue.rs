@@ -21,8 +21,8 @@ pub(crate) struct QueueWindow {
     pub drops: [u64; DropReason::ALL.len()],
 }
 
-/// Nanoseconds for which the queue had each length. Counting this way is exact and fast. It takes 8 bytes per packet of
-/// the longest queue, far less than the packets themselves.
+/// Nanoseconds for which the queue had each length. This count is exact and fast. It takes 8 bytes per packet of the
+/// longest queue, far less than the packets themselves.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Levels(Vec<u64>);
 
@@ -61,7 +61,7 @@ impl Levels {
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct QueueBin {
     pub drops: u64,
-    /// Largest queue length in packets that lasted for any time.
+    /// Largest queue length in packets. Lengths that lasted for zero time are ignored.
     pub packets_max: usize,
     /// Integral of the queue delay over the bin, in square nanoseconds.
     pub delay: u128,
@@ -75,7 +75,8 @@ pub(crate) struct Queue {
     delay_since: u64,
     packets: usize,
     packets_since: u64,
-    /// Since then the queue has not been empty for any time. The start of the window, at least.
+    /// The time since which the queue has not been empty, but not earlier than the start of the window. A queue that
+    /// was empty for zero time counts as not empty.
     nonempty_since: u64,
     full: bool,
     full_since: u64,
@@ -130,8 +131,8 @@ impl Queue {
         }
     }
 
-    /// Records a packet that arrives at an empty queue and departs at the same time. Measures weighted by time do not
-    /// see it.
+    /// Records a packet that arrives at an empty queue and departs at the same time. It does not change measures that
+    /// are weighted by time.
     #[inline]
     pub fn passes(&mut self, now: Time, full: bool) {
         if self.delay | self.packets as u64 != 0 || full != self.full {
@@ -139,7 +140,8 @@ impl Queue {
         }
     }
 
-    /// Records that the queue is empty from now on, also if its last packets were dropped, and that there is no delay.
+    /// Records that the queue is empty from now on and that its delay is zero. This also applies if its last packets
+    /// were dropped.
     #[inline]
     pub fn empties(&mut self, now: Time) {
         if self.delay | self.packets as u64 != 0 {

@@ -158,7 +158,7 @@ struct Pending {
     at: Time,
     event: Event,
     end: Time,
-    /// Sequence number of the arrival. It is unique, so that the fields below never decide the order.
+    /// The number of the packet in order of arrival. It is unique, so the fields below never affect the order.
     number: u32,
     bytes: u32,
     sojourn: Span,
@@ -168,9 +168,9 @@ struct Pending {
 
 /// Recomputes the report of link number `link` from records, with the same meter.
 ///
-/// Packets that were still queued at the end of the run have no record. Therefore the queue looks shorter, and the link
-/// idle, in the moments before it. Records contain neither when the queue was full nor the opportunities of a
-/// trace-driven link: there is no `full_fraction`, and utilisation is the busy fraction.
+/// Packets that were still queued at the end of the run have no record. Just before the end, the queue therefore looks
+/// shorter than it was, and the link looks idle. Records contain neither the times at which the queue was full nor the
+/// opportunities of a trace-driven link. Therefore there is no `full_fraction`, and utilisation is the busy fraction.
 pub fn from_records(records: &[PacketRecord], link: u16, setup: &LinkSetup) -> LinkReport {
     let mut arrivals: Vec<&PacketRecord> = records.iter().filter(|record| record.link == link).collect();
     arrivals.sort_by_key(|record| record.arrival);
@@ -195,8 +195,8 @@ pub struct Offer {
     pub used: u32,
 }
 
-/// Feeds the records of one link to its meter. Records arrive in the order of packet arrivals, and later events of a
-/// packet are kept until they are due, so that only packets in the queue need memory.
+/// Feeds the records of one link to its meter. Records come in the order of packet arrivals. The later events of a
+/// packet are kept until they are due, so only packets in the queue need memory.
 pub struct RecordFeed<F> {
     meter: LinkMeter,
     offers: Peekable<std::vec::IntoIter<Offer>>,
@@ -253,7 +253,7 @@ impl<F: Fn(Time, usize, u64) -> bool> RecordFeed<F> {
         self.meter.finish()
     }
 
-    /// Handles all events up to the first one for which `due` is false.
+    /// Handles events in order, until `due` is false for the next event.
     fn reach(&mut self, due: impl Fn(&Pending) -> bool) {
         while let Some(event) = self.next(&due) {
             self.happens(event);
@@ -431,7 +431,7 @@ mod tests {
                     Offer { at: Time(at), bytes: 3, used }
                 })
                 .collect();
-            // A byte limit that is replaced by a packet limit.
+            // The queue has a byte limit first, and a packet limit later.
             let is_full = |now: Time, packets: usize, bytes: u64| {
                 if now.0 < later { bytes > limit } else { packets as u64 * 3 > limit }
             };

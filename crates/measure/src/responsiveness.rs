@@ -5,9 +5,9 @@
 //! last MAD intervals is stable, and reports the latter. If it never becomes stable, the value at the end is reported,
 //! with lower confidence.
 //!
-//! Choices where the draft leaves room: at the start, a moving average covers the intervals that exist, and stability
-//! needs MAD averages. The standard deviation is that of these averages themselves, divided by their number. The
-//! trimmed mean of n times omits the n/20 longest ones, rounded down.
+//! Our choices where the draft leaves room: at the start, a moving average covers the intervals that exist, and
+//! stability needs MAD averages. The standard deviation is the population standard deviation of these averages: the
+//! divisor is their number. The trimmed mean of n times omits the n/20 longest times, rounded down.
 
 use sojourn_core::units::Span;
 use sojourn_model::workload::rpm::{MAD, Timed};
@@ -103,7 +103,8 @@ pub fn loaded(loaded_ms: f64) -> f64 {
     MINUTE / loaded_ms
 }
 
-/// Whether the last MAD of these moving averages deviate by less than SDT of the last one. NaN is never stable.
+/// Whether the standard deviation of the last MAD moving averages is less than SDT times the last average. NaN is never
+/// stable.
 pub fn is_stable(averages: &[f64]) -> bool {
     let Some(last) = averages.len().checked_sub(MAD).map(|from| &averages[from..]) else { return false };
     let middle = last.iter().sum::<f64>() / MAD as f64;

@@ -7,13 +7,13 @@ use crate::histogram::Histogram;
 pub(crate) struct SlidingMin {
     /// W in nanoseconds.
     window: u64,
-    /// Past pieces that are smaller than all later ones: (value, time at which the piece leaves the window). Both rise.
-    /// Pieces before `head` have left already. A plain vector with a head index suffices: only appending and removing
-    /// at the tail are frequent.
+    /// Past pieces whose value is smaller than the values of all later pieces. Each has its value and the time at which
+    /// it leaves the window; both rise from piece to piece. Pieces before `head` have left the window. A vector with a
+    /// head index is fast enough, because most operations append or remove at its tail.
     pieces: Vec<(u64, u64)>,
     head: usize,
-    /// The current minimum, held since `since` and not yet added to the histogram: the value at the head, if there is
-    /// one.
+    /// The current minimum, which is the value at the head if there is one. It began at `since`, and is not yet added
+    /// to the histogram.
     min: u64,
     since: u64,
 }

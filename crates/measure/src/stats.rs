@@ -20,7 +20,7 @@ pub struct Common {
     pub drops: u64,
     /// Number of times that a packet met a limit.
     pub overlimits: u64,
-    /// Packets that the device could not take and that waited in front of it.
+    /// Packets that the device refused, and that waited in front of it.
     pub requeues: u64,
     /// Packets in the queue.
     pub qlen: u64,
@@ -29,7 +29,7 @@ pub struct Common {
 }
 
 impl Common {
-    /// The difference to an earlier snapshot.
+    /// Returns the difference from an earlier snapshot.
     pub fn since(self, before: Common) -> Common {
         let Common { packets, bytes, drops, requeues, .. } = before;
         Common {
@@ -51,9 +51,9 @@ impl Common {
     }
 }
 
-/// Returns the counters of a discipline as tc's JSON object. `common` holds the caller's counters; its `qlen` and
-/// `backlog` cover only packets between the discipline and the device, and the discipline's own are added here. noqueue
-/// counts nothing, as in Linux.
+/// Returns the counters of a discipline as tc's JSON object. `common` holds the caller's counters. Its `qlen` and
+/// `backlog` count only packets between the discipline and the device; this function adds the discipline's own packets.
+/// noqueue counts nothing, as in Linux.
 pub fn of<P: Packet + Copy + Default>(spec: &Spec, qdisc: &AnyQdisc<P>, common: Common) -> Value {
     if matches!(spec, Spec::Noqueue(_)) {
         return Common::default().object(spec.kind()).into();

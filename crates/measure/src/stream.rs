@@ -19,8 +19,8 @@ pub struct StreamSetup {
     pub voice: Option<Voice>,
 }
 
-/// The meter. Delays and losses count in the window in which a datagram was sent, payload in the window in which it
-/// arrived.
+/// The meter. The delay or loss of a datagram counts in the window in which it was sent. Its payload counts in the
+/// window in which it arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamMeter {
     setup: StreamSetup,
@@ -28,20 +28,20 @@ pub(crate) struct StreamMeter {
     end: Time,
     startup: Window,
     main: Window,
-    /// Datagrams sent, and the number of them that were sent more than [`PATIENCE`] before the end.
+    /// The number of datagrams sent (`sent`), and of those sent more than [`PATIENCE`] before the end (`overdue`).
     sent: u32,
     overdue: u32,
-    /// Bitmap of the numbers that have arrived, and the number after the largest of them.
+    /// A bitmap of the datagram numbers that have arrived (`come`), and the largest of these numbers plus 1 (`above`).
     come: Vec<u64>,
     above: u32,
-    /// Datagrams that have arrived, and packets of the stream that a queue dropped.
+    /// The number of datagrams that have arrived, and of packets of the stream that a queue dropped.
     arrived: u32,
     dropped: u32,
 }
 
 #[derive(Clone, Default, Debug)]
 struct Window {
-    /// Datagrams sent in this window: a range of numbers.
+    /// The datagrams sent in this window: the number of the first one, and how many there were.
     first: u32,
     sent: u32,
     delays: Histogram,
@@ -114,11 +114,11 @@ impl StreamMeter {
         }
     }
 
-    /// Number of sent datagrams whose fate is known. The others may still arrive.
+    /// Returns the number of sent datagrams whose fate is known. Datagrams that were sent after them may still arrive.
     ///
-    /// The fate is known of datagrams sent before the latest one that arrived, and of those sent more than [`PATIENCE`]
-    /// before the end. If queues dropped the last ones: at most as many can be in flight as neither arrived nor were
-    /// dropped, and these were sent last.
+    /// The fate of a datagram is known if a later one has arrived, or if it was sent more than [`PATIENCE`] before the
+    /// end. It is also known if queues dropped the last datagrams: at most those that neither arrived nor were dropped
+    /// are in flight, and they are counted as the ones sent last.
     fn decided(&self) -> u32 {
         let under_way = self.sent.saturating_sub(self.arrived).saturating_sub(self.dropped);
         self.above.max(self.overdue).max(self.sent - under_way)
@@ -136,7 +136,7 @@ impl StreamMeter {
     }
 }
 
-/// Delays minus the smallest of them.
+/// Returns the distribution of the delays minus the smallest delay.
 fn variation(delays: &Histogram) -> Option<Distribution> {
     let least = delays.min() as f64 / MS;
     Distribution::of(delays, MS).map(|of| Distribution {
@@ -149,19 +149,19 @@ fn variation(delays: &Histogram) -> Option<Distribution> {
     })
 }
 
-/// Mean opinion score of speech with this fraction lost and these delays of the rest.
+/// Returns the mean opinion score of speech. A fraction `loss` of the datagrams is lost; the others have these delays.
 fn mos(voice: Voice, loss: f64, delays: &Histogram) -> f64 {
     if delays.is_empty() {
         return voice::mos(0.0);
     }
     let play = match voice.playout {
-        // The bin's upper edge is used: if delays hardly differ, none is late.
+        // The upper edge of the bin is used, so that no packet is late if the delays hardly differ.
         Playout::Percentile(percentile) => delays.quantile_edge(f64::from(percentile) / 100.0),
         Playout::Fixed(buffer) => delays.min() as f64 + buffer.0 as f64,
     };
     let in_time = delays.share_up_to(play);
     let lost = 1.0 - (1.0 - loss) * in_time;
-    // A packet is sent once the last of its speech has been spoken.
+    // A packet is sent when the last of its speech has been spoken, one frame after the first.
     let mouth_to_ear = (Voice::FRAME.0 as f64 + play) / MS;
     voice::mos(voice::rating(voice.codec, mouth_to_ear, lost))
 }

@@ -167,7 +167,7 @@ impl Fifo<'_> {
     }
 }
 
-/// The records that remain if the run ends at `end`.
+/// Returns the records that remain if the run ends at `end`: those whose transmission or drop was before it.
 pub fn decided(records: &[PacketRecord], end: u64) -> Vec<PacketRecord> {
     records.iter().filter(|record| record.end.0 < end).copied().collect()
 }

@@ -184,8 +184,8 @@ fn flows(
     Ok(flows)
 }
 
-/// Checks the users. A user is one host: all its flows end at the same hop. The number of its flows is limited, as each
-/// needs a flow key of its own.
+/// Checks the users. A user is one host, so all its flows must end at the same hop. The number of its flows is limited,
+/// because each flow needs its own flow key.
 fn check_users(flows: &[(Flow, u32)], has_access: bool) -> Result<(), Error> {
     let mut users: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for (flow, count) in flows {

@@ -132,7 +132,8 @@ fn without_lines(value: Value) -> Value {
     Value { line: None, kind }
 }
 
-/// A table whose values have no lines: for text that its caller did not write.
+/// Removes the line numbers from all values of a table. This is for text that a program wrote: its lines mean nothing
+/// to the user.
 pub(crate) fn without_lines_in(table: Table) -> Table {
     Table { entries: table.entries.into_iter().map(|(key, value)| (key, without_lines(value))).collect() }
 }

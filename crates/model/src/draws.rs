@@ -1,4 +1,4 @@
-//! Random inputs of a run in the simulator. Without any, all seeds give the same run.
+//! Finds the random inputs of a run in the simulator. A run that has none is the same for all seeds.
 //!
 //! Three things depend on the seed: the drawn workload (starts, sizes, base RTTs), disciplines and impairments that use
 //! random numbers, and flow hashes. A discipline counts as random if it uses random numbers or flow hashes at all, even
@@ -42,7 +42,8 @@ pub(crate) fn between(one: &Scenario, other: &Scenario) -> Vec<String> {
     found
 }
 
-/// A digest of everything that is drawn, except the flow hashes of tunnels: only disciplines use those.
+/// Returns a digest of everything that is drawn. It leaves out the flow hashes of tunnels, because only disciplines use
+/// them.
 fn digest(workload: &Workload) -> u64 {
     let mut sum = Sum(DefaultHasher::new());
     for entry in &workload.entries {

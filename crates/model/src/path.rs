@@ -17,7 +17,7 @@ use crate::read::{Context, Field, Reader};
 use crate::scenario::{Access, Capacity, Hop, Impair, Link, Nic, QdiscChange, Trace, TraceFile};
 use crate::{rates, units};
 
-/// IP length of the packets in which buffers are counted, and size of a trace's delivery opportunities, in bytes.
+/// IP length in bytes of a full packet: the unit of buffer sizes, and the size of a trace's delivery opportunity.
 pub(crate) const PACKET: u32 = 1500;
 /// Upper limit on the number of steps of a rate.
 const MOST_STEPS: u64 = 1_000_000;
@@ -26,7 +26,8 @@ const MOST_DESCRIPTORS: u32 = 1_000_000;
 /// Upper limit on the size of a trace file, in bytes.
 const LONGEST_TRACE: u64 = 64 << 20;
 
-/// A hop whose disciplines are not parsed yet: their sizes may be given in `bdp`, which needs the RTTs of the flows.
+/// A hop whose disciplines are not parsed yet. A size in a discipline may be given in `bdp`, and the bandwidth-delay
+/// product is known only after the RTTs of the flows have been read.
 pub(crate) struct HopDraft<'a> {
     pub(crate) name: String,
     pub(crate) right: LinkDraft<'a>,
@@ -167,7 +168,7 @@ impl LinkDraft<'_> {
         self.linklayer.bytes(u64::from(PACKET + self.overhead)) as u32
     }
 
-    /// Warnings about a discipline on this link.
+    /// Returns warnings about a discipline on this link.
     fn advise(&self, qdisc: &Spec) -> Vec<String> {
         let constant = matches!(&self.rate, Capacity::Steps(steps) if steps.len() == 1);
         let context = qdisc::Context {
@@ -300,7 +301,8 @@ impl Scale {
     }
 }
 
-/// Returns a plain FIFO with the limit of another discipline; noqueue in front of a link without a queue.
+/// Returns the default discipline of the reverse direction: a plain FIFO with the same limit as the rightward
+/// discipline, or noqueue if that is noqueue.
 fn fifo_like(other: &Spec) -> Result<Spec, Error> {
     let line = match (other.kind(), limit_word(&other.full())) {
         ("noqueue", _) => "noqueue".to_owned(),
@@ -503,7 +505,8 @@ fn square(rates: &Field<'_>, period: &Field<'_>, duration: Time) -> Result<Vec<(
     Ok((0..duration.0.div_ceil(half).max(1)).map(|i| (Time(i * half), rate(i))).collect())
 }
 
-/// Reads a file in the scenario's folder. Errors name a line, or line 0 for the file as a whole.
+/// Reads a file in the scenario's folder and parses it. The parser's errors have a line number; line 0 stands for the
+/// file as a whole.
 pub(crate) fn read_with<T>(
     field: &Field<'_>,
     path: &Path,
@@ -523,8 +526,8 @@ pub(crate) fn read_with<T>(
     })
 }
 
-/// Parses one integer of milliseconds per line, non-decreasing, with a positive last one. Errors name the line, or 0
-/// for the file as a whole.
+/// Parses a mahimahi trace: each line is a time in whole milliseconds. Times must not decrease, and the last one must
+/// be positive. Errors have a line number; line 0 stands for the file as a whole.
 fn parse_trace(text: &str) -> Result<Trace, (usize, String)> {
     let mut opportunities_ms = Vec::new();
     let mut last = 0;

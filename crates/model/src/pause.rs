@@ -22,7 +22,8 @@ const EDGES: u64 = 2;
 /// Additional free space in full packets before the previous link is resumed.
 const SLACK: u64 = 2;
 
-/// Computes the requested flow control, link by link. `largest` is the IP length of the longest packet, in bytes.
+/// Computes the thresholds of every link for which flow control was requested, and stores them in the hops. `largest`
+/// is the IP length of the longest packet, in bytes.
 pub(crate) fn between(hops: &mut [Hop], asked: &[Option<Field<'_>>], largest: u32) -> Result<(), Error> {
     for (index, field) in asked.iter().enumerate() {
         let Some(field) = field else { continue };
@@ -75,9 +76,11 @@ fn one(hops: &[Hop], index: usize, field: &Field<'_>, largest: u32) -> Result<Pa
     thresholds(&limit, &room, packet).ok_or_else(|| small(field, &limit, &room, packet, under_way))
 }
 
-/// The headroom of a queue if the previous link can send `under_way` bytes during both delays.
+/// Returns the headroom of a queue if the previous link can send `under_way` bytes during both delays. `before` and
+/// `here` are the bytes that the previous link and this link count for the smallest packet.
 fn headroom(under_way: u64, before: u64, here: u64, packet: u64) -> QueueSize {
-    // The two links may count a packet's length differently, which matters most for small packets.
+    // The two links may add different overheads to a packet. The relative difference is largest for the smallest
+    // packet.
     let counted = if here > before {
         (u128::from(under_way) * u128::from(here)).div_ceil(u128::from(before))
     } else {
@@ -94,7 +97,7 @@ fn thresholds(limit: &QueueSize, room: &QueueSize, packet: u64) -> Option<Pause>
     Some(Pause { stop, go })
 }
 
-/// Error: the queue cannot hold the data that would arrive before the previous link has stopped.
+/// Returns the error that the queue is too small for the data that arrives before the previous link has stopped.
 fn small(field: &Field<'_>, limit: &QueueSize, room: &QueueSize, packet: u64, delays: Span) -> Error {
     let packets = room.packets.saturating_add(SLACK);
     let (found, most, unit) = if limit.packets < packets {
@@ -108,8 +111,8 @@ fn small(field: &Field<'_>, limit: &QueueSize, room: &QueueSize, packet: u64, de
     ))
 }
 
-/// Returns the discipline's limit of its whole content, if it has one. `mtu` is the length that the link counts for a
-/// full packet.
+/// Returns the limit on the whole content of a discipline, if it has such a limit. `mtu` is the number of bytes that
+/// the link counts for a full packet.
 fn limit(spec: &Spec, mtu: u32) -> Option<QueueSize> {
     const NONE: u64 = u64::MAX;
     let (packets, bytes) = match spec {

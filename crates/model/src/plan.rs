@@ -36,7 +36,7 @@ pub struct LoadOptions {
     pub traces: Vec<(String, TraceFile)>,
     /// Files of sizes that are already loaded, by their names in the scenario.
     pub sizes: Vec<(String, Vec<u64>)>,
-    /// The text was written by a program: errors name keys and values, but no lines of it.
+    /// Whether a program wrote the text. Errors then name keys and values, but no line numbers.
     pub without_lines: bool,
 }
 

@@ -1,6 +1,7 @@
-//! A plan as a value that travels: the scenario's text, the options, and what the files that it names contain.
+//! A plan as a value that can be sent to another machine. It has the scenario's text, the options, and the contents of
+//! all files that the scenario names.
 //!
-//! A guest and a worker on another machine have none of these files. From this value they make the same plan, and draw
+//! A guest, or a worker on another machine, cannot read these files. From this value it makes the same plan and draws
 //! the same workload.
 
 use std::sync::Arc;
@@ -13,14 +14,14 @@ use crate::plan::{LoadOptions, Plan};
 use crate::rates::Rates;
 use crate::scenario::{Trace, TraceFile};
 
-/// A file of rates, as [`Rates`] has it.
+/// The content of a file of rates, with the fields of [`Rates`] as plain numbers.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RateFile {
-    /// As the scenario names it.
+    /// The file's name in the scenario.
     pub name: String,
-    /// Times in ns, and bits per second from then on.
+    /// The steps: a time in nanoseconds, and the rate from that time on in bits per second.
     pub steps: Vec<(u64, u64)>,
-    /// In ns.
+    /// The period after which the steps repeat, in nanoseconds.
     pub period: u64,
 }
 
@@ -36,12 +37,12 @@ impl RateFile {
     }
 }
 
-/// All that a plan was made from.
+/// Everything from which a plan was made.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Portable {
     /// The file's name without its folder, for the title and for messages.
     pub file: String,
-    /// Its text.
+    /// The text of the scenario file.
     pub source: String,
     /// `--set`, as given.
     pub set: Vec<(String, String)>,
@@ -49,18 +50,18 @@ pub struct Portable {
     pub seed: Option<u64>,
     /// `--seeds`, as given.
     pub seeds: Option<u64>,
-    /// The traces that the file names: their milliseconds.
+    /// The mahimahi traces that the scenario names: name, and the times of the delivery opportunities in milliseconds.
     pub traces: Vec<(String, Vec<u64>)>,
-    /// The files of rates that it names.
+    /// The files of rates that the scenario names.
     #[serde(default)]
     pub rates: Vec<RateFile>,
-    /// The files of sizes that the file names.
+    /// The files of sizes that the scenario names: name, and sizes in bytes.
     #[serde(default)]
     pub sizes: Vec<(String, Vec<u64>)>,
 }
 
 impl Portable {
-    /// A plan that was made with these options.
+    /// Describes a plan that was made with these options.
     pub fn new(plan: &Plan, options: &LoadOptions) -> Portable {
         let (mut traces, mut rates) = (Vec::new(), Vec::new());
         for (name, file) in plan.traces() {

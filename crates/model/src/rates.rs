@@ -1,8 +1,8 @@
 //! A link's rate over time, read from a file in the scenario's folder: CSV or JSON, by the file name's extension. Files
 //! with other extensions are mahimahi traces (`path.rs`).
 //!
-//! Each row gives a time and the rate from then on. Times are relative to the first row. The last rate lasts as long as
-//! the one before it; then the sequence repeats.
+//! Each row gives a time and the rate from that time on. Times are relative to the first row. The last rate lasts as
+//! long as the rate before it; then the sequence repeats.
 
 use serde_json::Value as Json;
 use sojourn_core::units::{Rate, Span, Time};
@@ -19,7 +19,7 @@ pub struct Rates {
     pub period: Span,
 }
 
-/// A line number and an error message; line 0 is the file as a whole.
+/// A line number and an error message. Line 0 stands for the file as a whole.
 pub(crate) type Fault = (usize, String);
 
 /// Names of a column or key for the time, with its unit in nanoseconds.
@@ -147,7 +147,8 @@ impl Row {
     }
 }
 
-/// An outage is a rate so low that no packet leaves before the outage ends.
+/// Returns a rate of at least 1 bit/s. An outage is stored as 1 bit/s: at this rate no packet leaves before the outage
+/// ends.
 pub(crate) fn at_least_a_bit(bits: u64) -> Rate {
     Rate(bits.max(1))
 }
@@ -241,7 +242,8 @@ fn of_entry(place: Place, entry: &Json) -> Result<Row, Fault> {
     }
 }
 
-/// Returns 10⁹ times the integer `billions` plus the integer `ones`; one of the two may be absent.
+/// Returns 10⁹ times the integer in the key `billions` plus the integer in the key `ones`. One of the keys may be
+/// absent.
 fn sum(json: &Json, billions: &str, ones: &str) -> Option<u64> {
     let number = |key: &str| json.get(key).map_or(Some(0), Json::as_u64);
     json.get(billions).or(json.get(ones))?;

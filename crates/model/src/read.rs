@@ -47,7 +47,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Opens a section and checks that every key is known, belongs to the flow's kind, and is built.
+    /// Opens a section. Checks that every key is known, is implemented, and applies to this kind of flow.
     pub(crate) fn open(
         context: &'a Context,
         section: &'static Section,
@@ -278,12 +278,12 @@ impl Field<'_> {
         Some(items.iter().map(|item| self.part(item)).collect())
     }
 
-    /// Returns a part of this value, under the same address.
+    /// Returns a part of this value, such as an item of a list. Errors give it the same address.
     fn part<'b>(&'b self, value: &'b Value) -> Field<'b> {
         Field { context: self.context, key: self.key, address: self.address.clone(), value: Cow::Borrowed(value) }
     }
 
-    /// Returns a part of this value that has a key of its own.
+    /// Returns a part of this value that has its own key. Errors add this key to the address.
     fn named_part<'b>(&'b self, name: &str, value: &'b Value) -> Field<'b> {
         Field { address: format!("{}.{name}", self.address), ..self.part(value) }
     }

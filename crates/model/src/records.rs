@@ -42,7 +42,7 @@ pub struct PacketRecord {
     pub link: u16,
     /// Index of the packet's entry in `flows`.
     pub entry: u32,
-    /// Connection within the run. A connection slot may be used by several connections in sequence.
+    /// Number of the connection within the run. Connections that follow each other may have the same number.
     pub connection: u32,
     /// Segment number within the connection; for a pure ACK, the next expected segment.
     pub seq: u32,

@@ -57,7 +57,7 @@ pub fn schema() -> Json {
 fn object(section: &Section) -> Json {
     let mut properties = Map::new();
     for key in section.keys.iter().filter(|key| key.form != Form::Later) {
-        // A key with different meanings for different kinds appears once in the schema, with all its meanings.
+        // A key may have different meanings for different kinds of flow. The schema has it once, with all its meanings.
         let mut one = of_key(key);
         if let Some(Json::Object(other)) = properties.get(key.name) {
             if let (Some(other), Some(doc)) =

@@ -124,7 +124,7 @@ impl Link {
         std::iter::once(&self.qdisc).chain(self.changes.iter().map(|(_, change)| change.spec()))
     }
 
-    /// As [`Link::qdiscs`], mutable.
+    /// Like [`Link::qdiscs`], with mutable references.
     pub fn qdiscs_mut(&mut self) -> impl Iterator<Item = &mut Spec> {
         std::iter::once(&mut self.qdisc).chain(self.changes.iter_mut().map(|(_, change)| change.spec_mut()))
     }
@@ -184,7 +184,7 @@ pub struct QueueSize {
     pub bytes: u64,
 }
 
-/// The capacity of a link.
+/// The capacity of a link over time.
 #[derive(Clone, Debug)]
 pub enum Capacity {
     /// A rate from each time on; the first step is at time zero. Rates are positive.
@@ -217,7 +217,7 @@ impl Trace {
     }
 }
 
-/// The access link of a host, a FIFO; one for each end of a flow.
+/// The access link of a host, with a FIFO queue. Each end of a flow has its own.
 #[derive(Clone, Debug)]
 pub struct Access {
     /// The rate of the link.
@@ -228,8 +228,8 @@ pub struct Access {
     pub limit: usize,
 }
 
-/// Host parameters besides the TCP of the flows. Hosts in the simulator have no offloads, and unlimited buffers unless
-/// a size is given.
+/// Host parameters that are not part of the flows' TCP configuration. Hosts in the simulator have no offloads. Their
+/// buffers are unlimited unless a size is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Host {
     /// The largest receive buffer in bytes (`tcp_rmem`), if given. The flows' TCP configuration has it too.

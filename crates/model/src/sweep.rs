@@ -10,7 +10,7 @@ use crate::document::{Kind, Table, Value};
 use crate::error::Error;
 use crate::units;
 
-/// Upper limit on the number of runs.
+/// Upper limit on the number of runs of one plan.
 pub(crate) const MOST_RUNS: u64 = 100_000;
 
 /// Keys that vary together, usually only one.
@@ -77,7 +77,8 @@ impl Sweep {
     }
 }
 
-/// Visits each address. Without quotes, TOML reads `hop.a.rate = […]` as nested tables.
+/// Calls `visit` for each swept key with its full address. TOML reads an unquoted `hop.a.rate = […]` as nested tables,
+/// which this function flattens.
 fn flatten<'a>(
     table: &'a Table,
     before: &str,
@@ -93,8 +94,8 @@ fn flatten<'a>(
     Ok(())
 }
 
-/// Rejects keys that are swept under two names: of `hop.b.up.rate` and `hop.b.reverse.rate` only one value would take
-/// effect.
+/// Rejects a key that is swept under two names, such as `hop.b.up.rate` and `hop.b.reverse.rate`. Only one of the two
+/// values would take effect.
 fn once_each(axes: &[Axis]) -> Result<(), Error> {
     let mut names: BTreeMap<String, &str> = BTreeMap::new();
     for (key, line, _) in axes.iter().flat_map(|axis| &axis.keys) {

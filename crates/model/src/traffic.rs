@@ -66,13 +66,13 @@ pub(crate) struct Flow {
     pub(crate) what: What,
 }
 
-/// A number of flows.
+/// The `count` of a flow: a number, or a multiple of a size that is known later.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Count {
     Number(u32),
-    /// A multiple of S, which is the bdp plus the buffer.
+    /// A multiple of S: the bandwidth-delay product plus the buffer.
     OfS(f64),
-    /// A multiple of the bdp.
+    /// A multiple of the bandwidth-delay product.
     OfBdp(f64),
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Rtt {
     pub(crate) path: Span,
 }
 
-/// The location of the base RTT beyond the path's own delays.
+/// Where the rest of the base RTT is added: the part that exceeds the delays of the hops and access links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     Split,
@@ -108,7 +108,8 @@ impl Draws {
         self.0.iter().map(Dist::lowest).min().unwrap_or_default()
     }
 
-    /// The largest upper bound of these distributions; for unbounded ones, the mean.
+    /// The latest time that may be drawn: the largest upper bound of these distributions. A distribution without one
+    /// counts with its mean.
     fn latest(&self) -> Span {
         self.0.iter().map(Dist::nominal).max().unwrap_or_default()
     }
@@ -130,7 +131,8 @@ impl Draws {
         Ok(Draws(dists))
     }
 
-    /// A list may be shorter than the number of flows, but not longer: the excess would be ignored silently.
+    /// Rejects a list that is longer than the number of flows, because the excess would be ignored silently. A shorter
+    /// list is repeated.
     fn fits(&self, field: Option<Field<'_>>, count: Count) -> Result<(), Error> {
         match (field, count) {
             (Some(field), Count::Number(count)) if count > 0 && self.0.len() > count as usize => {
@@ -149,7 +151,7 @@ impl Rtt {
         if let Some(draws) = &draws {
             draws.fits(given.clone(), count)?;
         }
-        // Unbounded distributions are clamped to the path's delay from below.
+        // A draw from an unbounded distribution is raised to the delay of the path if it is below it.
         let lowest_of = |dist: &Dist| match dist {
             Dist::Exponential(_) | Dist::Normal(..) => path,
             _ => dist.lowest() - jitter,
@@ -174,7 +176,8 @@ impl Rtt {
         Ok(Rtt { draws, jitter, path })
     }
 
-    /// The base RTT that sizes in bdp refer to: the longest one.
+    /// The base RTT from which sizes in `bdp` are computed: the longest RTT of these flows. A distribution that has no
+    /// upper bound counts with its mean.
     pub(crate) fn nominal(&self) -> Span {
         let longest = self.draws.as_ref().and_then(|draws| draws.0.iter().map(Dist::nominal).max());
         longest.unwrap_or(self.path).max(self.path)
@@ -187,7 +190,7 @@ impl Rtt {
 }
 
 impl Flow {
-    /// The IP length of its longest packet, in bytes.
+    /// Returns the IP length of the flow's longest packet, in bytes.
     pub(crate) fn largest(&self) -> u32 {
         match self.what {
             What::Pings { bytes, .. } | What::Stream { bytes, transport: Transport::Udp, .. } => bytes,
@@ -384,7 +387,7 @@ fn cc(field: &Field<'_>) -> Result<Cc, Error> {
     }
 }
 
-/// Reads `[host]`: the TCP configuration that flows start from, and parameters that apply to a real kernel only.
+/// Reads `[host]`: the TCP configuration that flows inherit, and the parameters that only a real kernel uses.
 pub(crate) fn host(context: &Context, (line, table): (Option<u32>, &Table)) -> Result<(Config, Host), Error> {
     let reader = Reader::open(context, &keys::HOST, "host".into(), (line, table), None)?;
     let (tcp, host) = (host_tcp(&reader)?, kernel_host(&reader)?);

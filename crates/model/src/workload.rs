@@ -1,5 +1,5 @@
-//! The workload of a run: what each host does, drawn once from the scenario and its seed. Every world plays the same list, by the
-//! same code ([`driver`]).
+//! The workload of a run: a list of what each host does. It is drawn once, from the scenario and its seed. Every world plays the
+//! same list with the same code ([`driver`]).
 
 pub mod dist;
 pub(crate) mod draw;
@@ -34,7 +34,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Memory is reserved for at most this many connections: of millions of arrivals most may never start.
+    /// Memory is reserved for at most this many connections. A scenario may have millions of arrivals, most of which never start.
     const MOST_RESERVED: usize = 1 << 16;
 
     /// The number of connections to reserve memory for, so that a growing list need not be moved.
@@ -64,9 +64,9 @@ pub struct Entry {
     pub tcp: Config,
     /// The differentiated services code point of all packets, in both directions.
     pub dscp: u8,
-    /// The ECN field of datagrams and echo requests when they leave. TCP sets that of its own segments.
+    /// The ECN field with which datagrams and echo requests leave. TCP sets the ECN field of its segments itself.
     pub ecn: Ecn,
-    /// The delays outside the hops, which make up the rest of the base RTT.
+    /// The delays outside the hops. Together with the delays of the hops, they make up the base RTT.
     pub delays: Delays,
     /// The flow hash of all connections, if they run through a tunnel. Otherwise each connection has a hash of its own.
     pub tunnel: Option<u32>,
@@ -76,7 +76,7 @@ pub struct Entry {
     pub app: App,
 }
 
-/// A place among the flows of a host at the right end that has several.
+/// The position of a row among the flows of a user. A user is a host at the right end that has several flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct User {
     /// The number of the user, from 0 in the order of the users' first flows. It is below [`User::MOST`].
@@ -95,7 +95,7 @@ impl User {
 }
 
 impl Entry {
-    /// The number of connections that are known before the run.
+    /// The number of connections that is known before the run.
     fn connections(&self) -> usize {
         match &self.app {
             App::Web { connections } => connections.len(),
@@ -113,15 +113,15 @@ impl Entry {
         }
     }
 
-    /// Whether both ends send data: requests one way, responses the other.
+    /// Whether both ends send data: one end sends requests, and the other sends responses.
     pub fn answers(&self) -> bool {
         matches!(self.app, App::Web { .. } | App::Pages(_) | App::Video(_) | App::Rpm(_))
     }
 
-    /// Whether the data receiver opens the connections: the client of a web or video server, or of a test of responsiveness that
-    /// downloads.
+    /// Whether the data receiver opens the connections. This is so for clients of web and video servers, and for a test of
+    /// responsiveness that downloads.
     pub fn receiver_opens(&self) -> bool {
-        // The client of such a test is the host at the right end.
+        // The client of a test of responsiveness is always the host at the right end.
         self.answers() && !(matches!(self.app, App::Rpm(_)) && self.direction == Direction::Left)
     }
 }
@@ -148,7 +148,7 @@ pub struct Delays {
     pub ack_out: Span,
 }
 
-/// An application and its parameters. The data sender opens the connections, except where [`Entry::receiver_opens`].
+/// An application and its parameters. The data sender opens the connections, unless [`Entry::receiver_opens`] is true.
 #[derive(Clone, Debug)]
 pub enum App {
     /// Sends as much as TCP takes in each of these windows [start, stop), over one connection that is opened at the first start.
@@ -158,7 +158,7 @@ pub enum App {
         active: Vec<(Time, Time)>,
     },
     /// Sends files of `size` bytes one after the other, each over a new connection. File k + 1 starts `gaps[k]` after file k is
-    /// complete, as long as there are gaps.
+    /// complete. The last file is the one for which there is no gap.
     Download {
         /// The time of the first SYN.
         start: Time,
@@ -191,7 +191,7 @@ pub enum App {
         /// No request leaves at or after this time.
         stop: Time,
     },
-    /// Sends datagrams, or writes over one connection, at a pace that no answer changes.
+    /// Sends datagrams, or writes over one connection, at a fixed pace that does not react to the receiver.
     Stream(Stream),
     /// Web connections with drawn exchanges.
     Web {
@@ -204,7 +204,7 @@ pub enum App {
     Video(Video),
     /// A test of responsiveness under load. The client is the host at the right end.
     Rpm(Rpm),
-    /// Transfers of drawn sizes, each over a new connection. Those above the cap of the group wait.
+    /// Transfers of drawn sizes, each over a new connection. A transfer waits while its group has the largest number of active ones.
     Sizes {
         /// Time of arrival and size in bytes, in order of arrival.
         arrivals: Vec<(Time, u64)>,

@@ -105,7 +105,7 @@ fn rate_over(scenario: &Scenario, index: usize) -> Option<Value> {
     }))
 }
 
-/// `100mbit, from 50s 10mbit, …`
+/// Formats a list of steps as `100mbit, from 50s 10mbit, …`.
 fn steps<T: std::fmt::Display>(list: &[(Time, T)]) -> String {
     const SHOWN: usize = 8;
     let step = |(at, value): &(Time, T)| if at.0 == 0 { value.to_string() } else { format!("from {at} {value}") };
@@ -162,7 +162,7 @@ fn application(app: &App) -> String {
     }
 }
 
-/// Seconds with three decimals: starts are random, and nanoseconds are not relevant to readers.
+/// A time that is formatted in seconds with three decimals. Starts are random, so readers need no nanoseconds.
 struct Seconds(Time);
 
 impl std::fmt::Display for Seconds {

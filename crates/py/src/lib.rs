@@ -1,5 +1,5 @@
-//! Python bindings: they convert values, release the GIL, and return NumPy arrays and Python values. The module also
-//! rasterises the pictures of reports (`paint`), with the help of libraries.
+//! Python bindings. They convert values, release the GIL, and return NumPy arrays and Python values. The module also
+//! rasterises the pictures of reports (`paint`).
 
 mod catalogue;
 mod describe;
@@ -15,8 +15,9 @@ use pyo3::prelude::*;
 
 pub(crate) use error::{Error, bug};
 
-/// A run of a sweep opens and closes tens of thousands of connections. The allocator of the C library returns their
-/// memory to the system every time and requests it again, which takes a quarter of the time of such a run.
+/// The memory allocator of the module. A run of a sweep opens and closes tens of thousands of connections. The
+/// allocator of the C library would return their memory to the system and request it again each time, which takes a
+/// quarter of the time of such a run.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -88,7 +88,7 @@ impl Plan {
         read.map(|plan| Plan::new((plan, options))).map_err(|error| Error::new_err(error.to_string()))
     }
 
-    /// The same scenario with another first seed and another number of seeds. None leaves either as it was.
+    /// The same scenario with another first seed and another number of seeds. None leaves the value unchanged.
     fn reseeded(&self, py: Python<'_>, seed: Option<u64>, seeds: Option<u64>) -> PyResult<Plan> {
         let options = LoadOptions {
             seed: seed.or(self.options.seed),

@@ -262,7 +262,8 @@ fn changed(ops: &[Op], name: &str, qdisc: &str) -> PyResult<Vec<(usize, Vec<Stri
 /// 26 days.
 const LONGEST: Time = Time(1 << 51);
 
-/// Whether a trace ends early enough for a guest, also if a server of this rate (0: none) has to send all of it.
+/// Checks that a trace ends early enough for a guest. With a server (`rate` is not 0), this includes the time to send
+/// all packets.
 fn ends_in_time(ops: &[Op], rate: u64) -> Result<(), String> {
     let last = ops.last().map_or(Time::ZERO, Op::at);
     let bytes = |op: &Op| if let Op::Enqueue { bytes, .. } = op { u128::from(*bytes) } else { 0 };
@@ -277,7 +278,7 @@ fn ends_in_time(ops: &[Op], rate: u64) -> Result<(), String> {
     ))
 }
 
-/// Size in bytes of a row of the trace, and of a fate.
+/// Size in bytes of a row of the trace (`OP`) and of a fate (`FATE`), as the module stores them.
 const OP: usize = 24;
 const FATE: usize = 16;
 

@@ -1,12 +1,12 @@
-//! Plays a packet trace through one discipline and reports each packet's fate and its time.
+//! Plays a packet trace through one discipline, and reports the fate of each packet with its time.
 //!
 //! The trace is CSV with the header `time_ns,op,flow,bytes,ecn`. `op` is `enqueue`, `dequeue` (flow, bytes and ecn are
 //! empty) or `change` (flow has the arguments of `tc qdisc change dev DEV root`; bytes and ecn are empty). `ecn` is the
 //! ECN field, or the whole octet of DSCP and ECN. Rows are processed in file order, and times never decrease. With a
 //! rate, the trace has no `dequeue` rows: a server dequeues the packets. A packet occupies the server for ceil(bytes ·
-//! 8·10⁹ / rate) ns. At each completion the server dequeues once, after all arrivals of that instant, also if the queue
-//! is empty, which affects CoDel and RED. It continues until the queue is empty. Anyone can compare another
-//! implementation of a discipline with ours in this way.
+//! 8·10⁹ / rate) ns. At each completion the server dequeues once, after all arrivals of that instant. It does so even
+//! if the queue is empty, because CoDel and RED notice this. It continues until the queue is empty. In this way anyone
+//! can compare another implementation of a discipline with ours.
 //!
 //! This is a crate of its own because it depends on disciplines and their counters, but not on the simulator. The
 //! command, the replay in a kernel, and the oracle use it.
@@ -27,26 +27,26 @@ use sojourn_measure::stats::{self, Common};
 pub const TRACE_HEADER: &str = "time_ns,op,flow,bytes,ecn";
 /// The first line of the result.
 pub const ROW_HEADER: &str = "packet,flow,bytes,enqueue_ns,fate_ns,fate";
-/// The largest IP packet in an Ethernet frame.
+/// The largest length of a packet in bytes: the largest IP packet, and an Ethernet header.
 pub const MAX_BYTES: u32 = 65_535 + ETHERNET;
 /// Bytes of a packet's length before its IP header.
 const ETHERNET: u32 = 14;
 /// The latest time in a trace: 146 years.
 pub const MAX_TIME: Time = Time(1 << 62);
-/// Seed of a discipline's random numbers.
+/// The seed of the discipline's random numbers.
 pub const SEED: u64 = 1;
 
-/// The hash of the packets of a trace's flow: its number, spread over 32 bits.
+/// Returns the flow hash of a flow's packets: the flow's number in the trace, spread over 32 bits.
 pub fn flow_hash(flow: u32) -> u32 {
     flow.wrapping_mul(2_654_435_769)
 }
 
-/// Why a trace could not be replayed.
+/// An error: the reason why a trace cannot be replayed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error {
     /// The trace's file.
     pub file: String,
-    /// Line, counted from 1; 0 if it is not about a line.
+    /// The line with the fault, counted from 1; 0 if the fault is not in a line.
     pub line: usize,
     /// The fault, with the offending value and what was expected.
     pub problem: String,
@@ -143,13 +143,13 @@ fn of_change(file_name: &str, line: usize, words: &str, error: &tc::Error) -> Er
 /// The fate of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// Left the discipline as it came.
+    /// The packet left the discipline without a new mark.
     Delivered,
-    /// Left with a CE that was not there at arrival.
+    /// The packet left the discipline with a CE mark that it did not have at arrival.
     Marked,
-    /// Dropped.
+    /// The discipline dropped the packet.
     Dropped(DropReason),
-    /// Still there at the end of the trace.
+    /// The packet was still queued at the end of the trace.
     Queued,
 }
 
@@ -167,13 +167,13 @@ impl fmt::Display for Fate {
 /// One packet of the result; packets are numbered from 0 in order of arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// The flow.
+    /// The number of its flow in the trace.
     pub flow: u32,
-    /// Length as the discipline and the link count it.
+    /// Its length in bytes, as the discipline and the link count it.
     pub bytes: u32,
-    /// Arrival.
+    /// The time of its arrival.
     pub enqueue: Time,
-    /// When it left, or when the operation ran that dropped it; zero if it is still queued.
+    /// The time at which it left, or the time of the operation that dropped it; zero if it is still queued.
     pub fate_time: Time,
     /// Its fate.
     pub fate: Fate,
@@ -194,14 +194,14 @@ pub struct Played {
 /// discipline's clock.
 ///
 /// # Errors
-/// A malformed trace, with the line; `dequeue` rows together with a rate; a rate or `mtu` out of range; a discipline
-/// that must know the link's rate and was given none; a change that the discipline doesn't take.
+/// The trace is malformed (the error has the line) or has `dequeue` rows although there is a rate. The rate or `mtu` is
+/// out of range. The discipline needs the link's rate, but none is given. The discipline does not accept a change.
 pub fn run(trace: &[u8], file_name: &str, spec: &Spec, rate: Option<Rate>, mtu: u32) -> Result<Vec<Row>, Error> {
     run_counted(trace, file_name, spec, (rate, None), mtu).map(|played| played.rows)
 }
 
-/// Like [`run`], and also returns the discipline's counters. The second rate is the link's rate that the discipline is
-/// given if there is no server.
+/// Like [`run`], but also returns the discipline's counters. The first rate is the server's, if there is one. The
+/// second is the link rate for which the discipline is configured if there is no server.
 ///
 /// # Errors
 /// Those of [`run`].
@@ -253,11 +253,12 @@ fn play_from(
         let problem = format!("{} is configured from the link's rate: give one", spec.kind());
         return Err(Error { file: file_name.to_string(), line: 0, problem });
     }
-    // Without a rate no discipline left here looks at it.
+    // Zero stands for an unknown rate. All other disciplines work without the link's rate.
     play(start, (trace, file_name), spec, (rate, rate.unwrap_or(Rate(0))), mtu)
 }
 
-/// With the server's rate, if there is one, and the link's rate as the discipline knows it.
+/// Replays a trace. `rate` is the server's rate, if there is a server. `told` is the link rate for which the discipline
+/// is configured.
 fn play(
     start: Time,
     (trace, file_name): (&[u8], &str),
@@ -277,10 +278,10 @@ fn play(
     play_ops(start, (&ops, file_name), spec, rate, &context)
 }
 
-/// For each seed of the discipline's random numbers, returns sums over the packets with each label: the number of
-/// packets that are dropped or marked, followed by the total sojourn time of the delivered packets in microseconds.
-/// `labels` has one label per packet; packets whose label is not below `kinds` are not counted. The trace contains the
-/// dequeues, and the discipline is given the link's rate.
+/// Replays a trace once for each seed of the discipline's random numbers, and returns one list per seed. The list has
+/// the number of dropped or marked packets with each label below `kinds`, followed by the total sojourn time of the
+/// delivered packets with each label, in microseconds. `labels` has one label per packet. The trace contains the
+/// dequeues. `link` is the link rate for which the discipline is configured.
 ///
 /// # Errors
 /// Those of [`run`].
@@ -343,7 +344,7 @@ fn play_ops(
     }
 }
 
-/// The common counters, from the fates of all packets.
+/// Computes the counters that all disciplines have in common, from the fates of all packets.
 fn common(Book { rows, sent: given, uncounted, .. }: &Book) -> Common {
     let sent = || rows.iter().filter(|row| matches!(row.fate, Fate::Delivered | Fate::Marked));
     Common {
@@ -354,7 +355,7 @@ fn common(Book { rows, sent: given, uncounted, .. }: &Book) -> Common {
     }
 }
 
-/// The result as CSV.
+/// Returns the result as CSV.
 pub fn to_csv(rows: &[Row]) -> Vec<u8> {
     let mut csv = Vec::with_capacity(rows.len() * 48 + ROW_HEADER.len() + 1);
     let mut write = |line: fmt::Arguments| csv.write_fmt(line).expect("writing to memory does not fail");
@@ -366,7 +367,7 @@ pub fn to_csv(rows: &[Row]) -> Vec<u8> {
     csv
 }
 
-/// Reads a trace; with `dequeues` false, `dequeue` rows are errors.
+/// Reads a trace. If `dequeues` is false, `dequeue` rows are errors.
 ///
 /// # Errors
 /// The first malformed line.
@@ -412,7 +413,7 @@ fn parse_row(line: &[u8]) -> Result<Op, String> {
     let at = Time(number("time_ns", time, 0, MAX_TIME.0)?);
     match op {
         "enqueue" => {
-            // RFC 2474 §3: six bits of DSCP, and the two that became ECN.
+            // RFC 2474 §3: six bits of DSCP, and two bits that later became the ECN field.
             let octet = number("ecn", ecn, 0, 255)? as u8;
             Ok(Op::Enqueue {
                 at,
@@ -436,14 +437,15 @@ fn number(field: &str, text: &str, low: u64, high: u64) -> Result<u64, String> {
     value.ok_or_else(|| format!("{field} {}; expected a whole number from {low} to {high}", shown(text.as_bytes())))
 }
 
-/// The beginning of some bytes, fit for a message.
+/// Returns the beginning of some bytes as text for a message.
 fn shown(bytes: &[u8]) -> String {
     let start = String::from_utf8_lossy(&bytes[..bytes.len().min(60)]);
     let dots = if bytes.len() > 60 { "…" } else { "" };
     format!("{start:?}{dots}")
 }
 
-/// Names of a discipline's own counters, as `tc -s -j qdisc` has them; a tin's counters are `tins[].NAME`.
+/// Returns the names of a discipline's own counters, as in the output of `tc -s -j qdisc`. A tin's counters are named
+/// `tins[].NAME`.
 pub fn counters(spec: &Spec) -> Vec<String> {
     let context =
         Context { mtu: 1514, overhead: ETHERNET, rate: Rate(10_000_000), delay: Span::ZERO, skb: 0, seed: SEED };
@@ -492,18 +494,18 @@ impl Packet for TracePacket {
     }
 }
 
-/// The result in the making.
+/// The part of the result that is known so far.
 struct Book {
     rows: Vec<Row>,
-    /// The time of the present operation, as the trace counts.
+    /// The time of the present operation, on the trace's clock.
     now: Time,
     /// The discipline's clock at the trace's time zero.
     start: Span,
-    /// How drops are counted while the parameters change.
+    /// How Linux counts the packets that the present change of parameters drops; `None` outside of a change.
     change: Option<Given>,
-    /// Packets and bytes that changes dropped and Linux counts as sent.
+    /// Packets and bytes that a change dropped, but Linux counts as sent.
     sent: (u64, u64),
-    /// Packets that changes dropped and Linux does not count as drops.
+    /// Number of packets that a change dropped, but Linux does not count as drops.
     uncounted: u64,
 }
 
@@ -534,15 +536,15 @@ impl Drops<TracePacket> for Book {
 struct Replay {
     qdisc: AnyQdisc<TracePacket>,
     book: Book,
-    /// Those to come.
+    /// The changes that are still to be made.
     changes: std::vec::IntoIter<Change>,
 }
 
-/// The row of a change that the discipline did not take, counted from 0, and why.
+/// A change that the discipline did not accept: its row, counted from 0, and the reason.
 type Refused = (usize, tc::Error);
 
 impl Replay {
-    /// The rows as they are.
+    /// Executes the rows of a trace that contains the dequeues.
     fn as_told(&mut self, ops: &[Op]) -> Result<(), Refused> {
         for (row, op) in ops.iter().enumerate() {
             match *op {
@@ -556,7 +558,7 @@ impl Replay {
         Ok(())
     }
 
-    /// A server that is busy while there is anything to send.
+    /// Executes the rows of a trace without dequeues. A server sends packets at `rate` whenever the queue has some.
     fn with_server(&mut self, ops: &[Op], rate: Rate) -> Result<(), Refused> {
         let mut server = Server { rate, busy: false, next: Time::NEVER };
         for (row, op) in ops.iter().enumerate() {
@@ -609,14 +611,15 @@ impl Replay {
 
 struct Server {
     rate: Rate,
-    /// A packet is being sent.
+    /// Whether a packet is being sent.
     busy: bool,
-    /// When to dequeue next: at the completion, or, if idle, when there may be something to send.
+    /// The time of the next dequeue: the completion of the present packet or, if the server is idle, the earliest time
+    /// at which the discipline may have a packet to send.
     next: Time,
 }
 
 impl Server {
-    /// All that happens before `end`.
+    /// Does all dequeues that are due before `end`.
     fn run_until(&mut self, end: Time, replay: &mut Replay) {
         while self.next < end {
             let now = self.next;
@@ -627,7 +630,8 @@ impl Server {
         }
     }
 
-    /// The time at which a discipline that holds its packets back must be asked again.
+    /// Returns the time at which to ask the discipline again if it has no packet to send now. A shaper may release one
+    /// later.
     fn held_until(&self, now: Time, replay: &Replay) -> Time {
         match replay.qdisc.next_event() {
             Time::NEVER => Time::NEVER,
@@ -668,7 +672,8 @@ mod tests {
 
     #[test]
     fn with_a_rate_a_packet_occupies_the_server_for_the_rounded_up_time() {
-        // 3 Gbit/s: 1 byte takes 2.67, rounded up 3 ns. It leaves at once; the next at each completion.
+        // At 3 Gbit/s a byte takes 2.67 ns, rounded up to 3 ns. The first packet leaves at once. The next two leave
+        // when the packet before them is complete.
         let rows = "0,enqueue,1,1,0\n0,enqueue,1,1,0\n1,enqueue,1,3,0\n100,enqueue,1,1,0\n";
         let expected = "0,1,1,0,0,delivered\n1,1,1,0,3,delivered\n2,1,3,1,6,delivered\n3,1,1,100,100,delivered";
         assert_eq!(csv(rows, "pfifo limit 2", Some(3_000_000_000)), expected);
@@ -676,7 +681,8 @@ mod tests {
 
     #[test]
     fn at_equal_times_arrivals_go_before_departures() {
-        // 8 Gbit/s: a byte is a ns. At 100 the first completes, but the arrival of that instant still meets a full queue.
+        // At 8 Gbit/s a byte takes 1 ns. At 0 both packets arrive before the server dequeues, so the second one meets a
+        // full queue. At 100 ns the first packet is complete; the third is queued first, and then leaves at once.
         let rows = "0,enqueue,1,100,0\n0,enqueue,1,100,0\n100,enqueue,1,100,0\n";
         let expected = "0,1,100,0,0,delivered\n1,1,100,0,0,dropped:overlimit\n2,1,100,100,100,delivered";
         assert_eq!(csv(rows, "pfifo limit 1", Some(8_000_000_000)), expected);
@@ -757,7 +763,7 @@ mod tests {
         let expected = "0,1,100,0,5,dropped:overlimit\n1,1,100,0,5,dropped:overlimit\n2,1,100,0,9,delivered\n\
                         3,1,100,6,6,dropped:overlimit\n4,1,100,8,0,queued";
         assert_eq!(csv(rows, "codel", None), expected);
-        // 8 Mbit/s: 100 bytes take 100 µs. The server goes on as it was.
+        // At 8 Mbit/s a packet of 100 bytes takes 100 µs. The change does not interrupt the server.
         let rows = "0,enqueue,1,100,0\n0,enqueue,1,100,0\n0,enqueue,1,100,0\n5,change,fq_codel limit 1,,\n";
         let expected = "0,1,100,0,0,delivered\n1,1,100,0,5,dropped:overlimit\n2,1,100,0,100000,delivered";
         assert_eq!(csv(rows, "fq_codel", Some(8_000_000)), expected);
@@ -828,8 +834,8 @@ mod tests {
 
     #[test]
     fn a_discipline_that_holds_packets_back_is_asked_again_when_it_wants() {
-        // One flow at 1 Mbit/s over 10 Mbit/s: once its credit is used up, 3000 bytes every 24 ms; and the same with
-        // the clock elsewhere, as the discipline's times are not the trace's.
+        // A flow is limited to 1 Mbit/s on a link of 10 Mbit/s. Once its credit is used up, 3000 bytes leave every
+        // 24 ms. The result is the same if the discipline's clock is shifted against the trace's clock.
         let rows: String = (0..40).map(|_| "0,enqueue,1,1500,0\n").collect();
         let trace = format!("{TRACE_HEADER}\n{rows}");
         let spec = "fq maxrate 1mbit quantum 3000 initial_quantum 3000".parse().expect("fq");
@@ -866,7 +872,7 @@ mod tests {
             for row in &rows {
                 prop_assert!(row.fate == Fate::Queued || row.fate_time >= row.enqueue);
             }
-            // A server drains to the end.
+            // A server sends all packets, so that none is queued at the end.
             prop_assert!(rate.is_none() || rows.iter().all(|row| row.fate != Fate::Queued), "{}", spec);
         }
     }

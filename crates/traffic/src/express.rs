@@ -94,7 +94,8 @@ fn qdisc(link: &Link, spec: &Spec, kernel: &Kernel, mode: Mode) -> Option<String
     }
 }
 
-/// Why a kernel of this version does not have the discipline, or the guest can't set it up, in words.
+/// Returns the reason why a kernel of this version does not have the discipline, or why the guest cannot set it up;
+/// `None` if there is no reason.
 pub fn foreign(spec: &Spec, version: Version) -> Option<String> {
     spec.lacking_in(version).or_else(|| match spec {
         Spec::Red(params) if params.adaptive => {

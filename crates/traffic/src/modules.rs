@@ -5,8 +5,8 @@ use std::io;
 
 /// Folder of our modules in the guest.
 pub const MODULES: &str = "/run/sojourn/modules";
-/// Environment variable for another init: the system is mounted, modules are loaded, and something else will power off.
-/// Its value is the folder to work in.
+/// Environment variable that another init sets. It means that file systems are mounted, modules are loaded, and the
+/// other init will power off. Its value is the folder to work in.
 pub const WORK: &str = "SOJOURN_WORK";
 
 /// Whether another init prepared the system. Then modules are loaded already, and the root is not the host's file

@@ -29,10 +29,10 @@ use tracker::Tracker;
 
 /// Bytes of a delivery opportunity.
 const OPPORTUNITY: u32 = 1500;
-/// A queue counts as full if a packet of this IP length would be refused.
+/// A queue counts as full if it would refuse a packet of this IP length.
 const MTU: u32 = 1500;
 
-/// Prefetch distance in records. With many flows, the order of arrivals differs much from that of the file.
+/// Prefetch distance in records. With many flows, the order of arrivals differs much from the order in the file.
 const AHEAD: usize = 16;
 
 /// Optional parts of the output.

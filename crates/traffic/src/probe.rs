@@ -78,7 +78,7 @@ pub struct Ring {
     pub link: u16,
     /// Whether an interrupt completed packets; otherwise a packet was added from the discipline.
     pub completed: bool,
-    /// Bytes added or completed, as byte queue limits count them: with the Ethernet header.
+    /// Bytes added or completed. Like byte queue limits, this counts the Ethernet header.
     pub bytes: u32,
     /// Descriptors in use.
     pub packets: u32,

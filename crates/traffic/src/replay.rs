@@ -22,8 +22,8 @@ pub const TRACE: &str = "trace.bin";
 pub const FATES: &str = "fates.bin";
 /// The discipline's counters after the last packet, as `tc -s` prints them: JSON, or null if tc prints none.
 pub const STATS: &str = "stats.json";
-/// Disciplines that need classes, without which they drop everything or use one class only. The syntax of a line has no
-/// classes.
+/// Disciplines that need classes. Without them, they drop all packets or use one class only. A discipline's line cannot
+/// describe classes.
 const CLASSES_ONLY: [&str; 4] = ["cbq", "drr", "hfsc", "qfq"];
 /// Maximum number of changes that the module stores (`REPLAY_MOST_CHANGES`).
 pub const MOST_CHANGES: usize = 1000;
@@ -45,7 +45,7 @@ pub struct Job {
     pub job: String,
     /// The discipline, as arguments for `tc`.
     pub words: Vec<String>,
-    /// Further `tc` commands after it, for classes and children.
+    /// Further `tc` commands that follow, for classes and children.
     pub more: Vec<Vec<String>>,
     /// The changes in the trace, in order: the line in the trace, and the arguments for `tc`.
     #[serde(default)]

@@ -5,7 +5,7 @@
 
 use sojourn_core::qdisc::tc::Spec;
 
-/// The limit in bytes of a tbf with a child. `tc` requires a limit, that of the FIFO which the child replaces.
+/// The limit in bytes of a tbf with a child. `tc` requires one, although it only limits the FIFO that the child replaces.
 const REPLACED_FIFO: u32 = 1_000_000;
 
 /// The place of a discipline.
@@ -15,7 +15,7 @@ pub struct Slot<'a> {
     pub device: &'a str,
     /// `root`, or `parent` and a class.
     pub parent: &'a str,
-    /// The major number of the discipline's handle. A child has sixteen times that of its shaper.
+    /// The major number of the discipline's handle. The number of a child is sixteen times the number of its shaper.
     pub handle: u32,
     /// The size table (`stab`), with a space before it; empty if there is none.
     pub stab: &'a str,
@@ -53,7 +53,7 @@ pub fn commands(verb: &str, slot: Slot<'_>, spec: &Spec) -> Vec<String> {
     }
 }
 
-/// Returns a discipline's arguments for `tc`; those of ccaq are for our plug-in.
+/// Returns a discipline's arguments for `tc`. The arguments of ccaq are for our plug-in.
 fn line(spec: &Spec) -> String {
     spec.tc_line().unwrap_or_else(|| spec.to_string().replace(" variant paper", ""))
 }

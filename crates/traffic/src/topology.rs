@@ -1,10 +1,10 @@
 //! The guest's network: namespaces, cables, addresses, routes and the lines for `tc`.
 //!
 //! This module is pure: it turns a scenario into lists, which `run.rs` executes. The path is a row of routers, each in
-//! a namespace. Hosts are attached on the left and on the right, at the router where a flow enters or leaves the path.
-//! All left hosts of a router are addresses of one namespace, 10.(1 + router).x.y; right hosts have 10.(101 + last
-//! hop).x.y; x.y is 1 + the flow's index in the results. A cable has an end in each of two namespaces. An end is a
-//! transmitter: its rate, queue and delay apply to the packets that it sends.
+//! its own namespace. Hosts are attached on the left and on the right, at the router where a flow enters or leaves the
+//! path. All left hosts at a router are addresses of one namespace: 10.(1 + router).x.y. The right hosts after a hop
+//! have the addresses 10.(101 + hop).x.y. The number x.y is 1 + the flow's index in the results. A cable connects two
+//! namespaces. Each end of a cable is a transmitter: its rate, queue and delay apply to the packets that it sends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -68,7 +68,7 @@ pub struct End {
     pub name: String,
     /// The namespace that it is in.
     pub place: Place,
-    /// Its address; that of the other end differs in the last bit.
+    /// Its address. The address of the other end differs in the last bit only.
     pub address: Ipv4Addr,
     /// Its hardware address.
     pub mac: [u8; 6],
@@ -400,8 +400,8 @@ fn hosts_behind(second: usize) -> (Ipv4Addr, u8) {
     (Ipv4Addr::new(10, second as u8, 0, 0), 16)
 }
 
-/// Whether a flow sets metrics on the route to its hosts. Datagram flows of a user do not, because another flow of the
-/// user may.
+/// Whether a flow sets metrics on the route to its hosts. Datagram flows of a user do not, because a TCP flow of the
+/// same user may set them.
 fn routed(entry: &Entry) -> bool {
     entry.has_tcp() || entry.user.is_none()
 }
@@ -414,7 +414,7 @@ pub fn metrics(entry: &Entry) -> Metrics {
         rto_min_ms: (tcp.rto_min.0 / 1_000_000) as u32,
         quickack: tcp.acks == AckPolicy::Every,
         ecn: tcp.ecn,
-        // The window of a SYN-ACK is determined before a socket exists that could limit it.
+        // Linux chooses the window of a SYN-ACK before the accepted socket exists, so only the route can limit it.
         window: socket::window(tcp),
         // DCTCP's SYN is ECT(0). A listener accepts ECN on it only if the congestion control of its route is dctcp.
         congctl: (tcp.cc == Cc::Dctcp).then_some("dctcp"),

@@ -1,4 +1,4 @@
-//! Distributions of times, and the draws from which other distributions are built. All arithmetic uses `libm`, so that every machine
+//! Distributions of times, and functions that draw from standard distributions. All arithmetic uses `libm`, so that every machine
 //! draws the same numbers.
 
 use sojourn_core::rng::Rng;
@@ -11,13 +11,13 @@ use crate::units;
 pub enum Dist {
     /// A constant.
     Constant(Span),
-    /// Uniform between the two, both included.
+    /// Uniform between two bounds, both included.
     Uniform(Span, Span),
     /// Exponential with this mean.
     Exponential(Span),
     /// Normal with this mean and standard deviation. A draw below zero becomes zero.
     Normal(Span, Span),
-    /// Pareto with this shape, in thousandths and above 1000, and this mean.
+    /// Pareto with this shape and this mean. The shape is in thousandths and exceeds 1000.
     Pareto(u32, Span),
 }
 
@@ -50,7 +50,7 @@ impl Dist {
         }
     }
 
-    /// Draws a time. A constant takes nothing from the stream of random numbers.
+    /// Draws a time. A constant uses up no random number.
     pub fn draw(&self, rng: &mut Rng) -> Span {
         match *self {
             Dist::Constant(span) => span,
@@ -76,7 +76,7 @@ impl Dist {
         }
     }
 
-    /// The largest time if there is one, otherwise the mean. Sizes in units of the BDP are computed with it.
+    /// The largest time that may be drawn, or the mean if there is no such bound. Sizes in units of the BDP are computed from it.
     pub fn nominal(&self) -> Span {
         match *self {
             Dist::Constant(span) | Dist::Uniform(_, span) | Dist::Exponential(span) => span,
@@ -84,7 +84,7 @@ impl Dist {
         }
     }
 
-    /// The mean. For `normal` it is that before draws below zero become zero.
+    /// The mean. For `normal` this is the mean of the text, which is a little less than that of the draws: draws below zero become zero.
     pub fn mean(&self) -> Span {
         match *self {
             Dist::Uniform(low, high) => Span(low.0.midpoint(high.0)),
@@ -92,7 +92,7 @@ impl Dist {
         }
     }
 
-    /// The largest time in the distribution's text.
+    /// The largest time that is written in the distribution's text.
     pub fn written(&self) -> Span {
         match *self {
             Dist::Normal(mean, sd) => mean.max(sd),

@@ -1,5 +1,5 @@
-//! Draws the random parts of a scenario. Each source has a stream of random numbers of its own, named after the flow: what a flow
-//! draws depends neither on the discipline nor on the other flows.
+//! Draws the random parts of a scenario. Each source of traffic has its own stream of random numbers, named after the flow. The
+//! draws of a flow therefore depend neither on the discipline nor on the other flows.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::describe::Description;
 use crate::scenario::{Hop, Link, Scenario};
 use crate::traffic::{Flow, Place, What};
 
-/// Draws the scenario of this seed. `webs` keeps web traffic that other runs may share.
+/// Draws the scenario of this seed. `webs` is a cache of web traffic, which several runs share.
 pub(crate) fn draw(described: Description, seed: u64, webs: &Webs) -> Scenario {
     let Description { title, duration, measure, hops, access, host, groups, flows } = described;
     let common = Common { seed, duration, webs };
@@ -44,7 +44,7 @@ pub(crate) fn draw(described: Description, seed: u64, webs: &Webs) -> Scenario {
     Scenario { title, duration, measure, seed, hops, access, host, workload, longest_rtt }
 }
 
-/// The users so far: number, count of flows, and row of the first flow, by name.
+/// The users found so far. Each name maps to the user's number, the number of its flows, and the row of its first flow.
 #[derive(Default)]
 struct Users<'a>(BTreeMap<&'a str, (u16, u16, usize)>);
 
@@ -91,7 +91,7 @@ fn base_rtt(flow: &Flow, i: usize, rng: &mut Rng) -> Span {
     (middle + shift - jitter).max(flow.rtt.path)
 }
 
-/// Divides the rest of the base RTT over its places. The remainder of the division goes to the last.
+/// Divides the rest of the base RTT among the delays outside the hops. The last of them gets the remainder of the division.
 fn delays(place: Place, direction: Direction, rest: Span) -> Delays {
     let half = Span(rest.0 / 2);
     let other = rest - half;
@@ -110,7 +110,7 @@ fn delays(place: Place, direction: Direction, rest: Span) -> Delays {
     }
 }
 
-/// The largest amount by which the delays of these hops, there and back, exceed those at the start of the run.
+/// The largest increase of the hops' delays during the run, compared with the start, summed over both directions.
 fn growth(hops: &[Hop]) -> Span {
     let links: Vec<&Link> = hops.iter().flat_map(|hop| [&hop.right, &hop.left]).collect();
     let at = |link: &Link, time: Time| link.delay[link.delay.partition_point(|(from, _)| *from <= time) - 1].1;
@@ -130,7 +130,7 @@ fn app(flow: &Flow, i: usize, name: &str, Common { seed, duration, webs }: Commo
             let mut rng = Rng::stream(seed, &format!("gaps {name}"));
             let mut gaps = Vec::new();
             let mut at = start;
-            // A file takes at least one base RTT. With it even gaps of zero cover the run.
+            // A file takes at least one base RTT. Counting this time ends the loop even if all gaps are zero.
             while at < end {
                 let drawn = gap.of(i).draw(&mut rng);
                 at += drawn + flow.rtt.lowest();

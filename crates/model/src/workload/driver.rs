@@ -2,21 +2,22 @@
 //!
 //! The [`Driver`] decides what each application does, and when. The world moves the bytes: it implements [`Stack`], and calls the
 //! driver when a posted event is due ([`Driver::act`]), when a handshake is complete ([`Driver::connected`]) and when a message
-//! has arrived ([`Driver::arrived`]). The driver reads no clock, and its random numbers depend on nothing but the seed. So two
-//! worlds differ only in the times at which messages arrive.
+//! has arrived ([`Driver::arrived`]). The driver reads no clock, and its random numbers depend only on the seed. Two worlds
+//! therefore differ only in the times at which messages arrive.
 //!
 //! # A new world
 //!
 //! A new world must provide:
 //!
 //! - An implementation of [`Stack`]: TCP connections, datagrams, echo requests, and the meters of the rows.
-//! - A queue of [`Event`]s. Those that are due at the same time are handled in the order of `Event`, not of posting: the order
-//!   must not depend on anything that another world does differently.
-//! - A call of [`Driver::start`] before the run. A world that draws nothing by itself shifts the starts, so that seeds differ.
+//! - A queue of [`Event`]s. Events that are due at the same time are handled in the order of `Event`, not in the order of posting,
+//!   which may differ between worlds.
+//! - A call of [`Driver::start`] before the run. A world without randomness of its own shifts the starts, so that seeds differ.
 //! - The calls of [`Driver::connected`] (where [`Driver::awaits_handshake`]) and [`Driver::arrived`], at the time of the event.
-//! - Sockets that take the load of a test of responsiveness only as TCP sends it. All that waits in the host delays the probes.
-//! - [`Observation::Replied`] and [`Observation::Received`], which the world notes when a reply to an echo request or a datagram
-//!   arrives: the driver needs neither.
+//! - Sockets that accept the load of a test of responsiveness only as fast as TCP sends it. Data that waits in the host would
+//!   delay the probes.
+//! - [`Observation::Replied`] and [`Observation::Received`]. The world notes them itself when a reply to an echo request or a
+//!   datagram arrives, because it does not report these arrivals to the driver.
 //! - After the run, [`Driver::unfinished`] and [`Driver::stalls`] for the reports.
 
 mod observation;
@@ -42,10 +43,10 @@ pub use observation::Observation;
 pub(crate) use observation::{BitsPerSecond, Nanoseconds};
 use responsiveness::Dial;
 
-/// Something that an application does at a time of its own. Events that are due at the same time are handled in this order.
+/// Something that an application does at a set time. Events that are due at the same time are handled in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Event {
-    /// A row's next act: a start or a stop, a write, an echo request, the arrival of a transfer.
+    /// A row's application does its next act: it starts, stops, writes, sends an echo request, or begins a transfer.
     Act(u32),
     /// The client of a connection sends its next request.
     Request(u32),
@@ -75,13 +76,14 @@ impl End {
 /// Data that an application writes at an end of a connection, in bytes of payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Data {
-    /// Bytes for whose arrival no application waits.
+    /// Bytes whose arrival is not reported to the driver.
     Bytes(u64),
-    /// A message. The world calls [`Driver::arrived`] when the other end has received all of it, once for each message
-    /// and in the order of writing. During [`Data::Endless`], the message consists of the next bytes that TCP takes.
-    /// After [`Stack::stop`] TCP takes none, and the message never arrives.
+    /// A message. The world calls [`Driver::arrived`] when the other end has received the whole message: once for each
+    /// message, in the order of writing. If the end is already sending [`Data::Endless`], the message consists of the next
+    /// bytes that TCP takes. After [`Stack::stop`] TCP takes no more bytes, and the message never arrives.
     Message(u64),
-    /// A message after which the other end closes the connection, without being asked by [`Stack::close`].
+    /// Like [`Data::Message`]. When it has arrived, the world closes the connection at the other end; the driver does not call
+    /// [`Stack::close`].
     Last(u64),
     /// As much as TCP takes, until [`Stack::stop`].
     Endless,
@@ -92,22 +94,22 @@ pub enum Data {
 /// Rows are indices into the entries of the workload. Connections are numbered from 0 in the order in which they are opened.
 /// `now` is the time of the run at which the application acts: the one that the world gave to the driver.
 pub trait Stack {
-    /// The reason for which the run ends. It is `Infallible` in a world without an operating system.
+    /// An error that ends the run. It is `Infallible` in a world without an operating system.
     type Error;
 
-    /// Opens the next connection, for a row: the SYN leaves now. Data may be written at once, and leaves after the handshake.
+    /// Opens the next connection, for a row. The SYN leaves now. Data may be written at once, and is sent after the handshake.
     fn connect(&mut self, now: Time, row: u32) -> Result<(), Self::Error>;
 
     /// Writes data at an end of a connection. The accepter writes only after a first message has arrived there.
     fn write(&mut self, now: Time, conn: u32, end: End, data: Data) -> Result<(), Self::Error>;
 
-    /// Withdraws the data that this end has written and TCP has not taken.
+    /// Discards the data that the application at this end has written and TCP has not taken yet.
     fn stop(&mut self, conn: u32, end: End) -> Result<(), Self::Error>;
 
-    /// This end closes the connection, and so does the other end when it sees that.
+    /// Closes the connection at this end. The other end closes it too when it receives the FIN.
     fn close(&mut self, now: Time, conn: u32, end: End) -> Result<(), Self::Error>;
 
-    /// Bytes of payload that this end has sent and that were acknowledged, since the connection was opened.
+    /// Returns the bytes of this end's payload that were acknowledged since the connection was opened.
     fn acked(&mut self, conn: u32, end: End) -> Result<u64, Self::Error>;
 
     /// Sends echo request `number` (from 0) of a row, `bytes` long with its IP header.
@@ -123,11 +125,12 @@ pub trait Stack {
     fn note(&mut self, at: Time, row: u32, seen: Observation);
 }
 
-/// A row's application.
+/// The state of a row's application.
 struct Player {
-    /// Acts so far: indexes the row's list of windows, arrivals or connections, and numbers its packets.
+    /// The number of acts so far. It is the index into the row's list of windows, arrivals or connections, and the number of its
+    /// next packet.
     acts: usize,
-    /// The window of a stream that is under way.
+    /// The index of a stream's current window.
     window: usize,
     /// Index into [`Driver::ideals`].
     ideal: usize,
@@ -138,9 +141,9 @@ struct Player {
     client: Option<Box<Client>>,
 }
 
-/// A client that chooses what to ask for as it goes.
+/// A client that chooses its requests during the run.
 enum Client {
-    /// A reader of web pages, and the connection over which the main object came.
+    /// A reader of web pages, and the connection of the current page's main object.
     Reader(Browser, u32),
     /// The viewer of a video, and the connection once it is open.
     Viewer(video::Player, Option<u32>),
@@ -151,7 +154,7 @@ enum Client {
 /// A connection.
 struct Connection {
     row: u32,
-    /// When its transfer, or the exchange under way, started.
+    /// The time at which the transfer or the current exchange started.
     started: Time,
     usage: Usage,
 }
@@ -162,7 +165,7 @@ enum Usage {
     Lasting,
     /// One transfer of this many bytes.
     Transfer(u64),
-    /// Requests and responses. A client that chooses as it goes adds them one by one; `at` is the one under way.
+    /// Requests and responses. `at` is the index of the current exchange. A [`Client`] adds its exchanges one by one.
     Exchanges { exchanges: Vec<Exchange>, at: usize },
     /// A test of responsiveness.
     Dial(Box<Dial>),
@@ -184,12 +187,12 @@ pub struct Driver<'a> {
     players: Vec<Player>,
     connections: Vec<Connection>,
     groups: Vec<GroupState>,
-    /// Neighbouring rows with equal paths share one.
+    /// The empty paths of the rows. Neighbouring rows with equal paths share an element.
     ideals: Vec<Ideal>,
 }
 
 impl<'a> Driver<'a> {
-    /// The applications of a scenario, before any of them starts.
+    /// Creates the applications of a scenario. None of them has started.
     pub fn new(scenario: &'a Scenario) -> Driver<'a> {
         let entries = &scenario.workload.entries[..];
         let mut ideals: Vec<Ideal> = Vec::new();
@@ -222,7 +225,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Posts the first act of each row, `shift` later than the scenario says. Web connections and transfers of drawn sizes are not
-    /// shifted: the seed has moved their arrivals already.
+    /// shifted, because their arrivals are drawn and differ between seeds anyway.
     pub fn start<S: Stack>(&self, shift: impl Fn(&Entry) -> Span, stack: &mut S) {
         for (row, entry) in (0..).zip(self.entries) {
             let at = match &entry.app {
@@ -243,7 +246,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// A posted event is due.
+    /// Handles a posted event that is due.
     ///
     /// # Errors
     /// Those of the stack.
@@ -260,7 +263,7 @@ impl<'a> Driver<'a> {
         matches!(self.connections[conn as usize].usage, Usage::Exchanges { .. } | Usage::Dial(_))
     }
 
-    /// The handshake of a connection is complete at its opener.
+    /// Handles the end of a connection's handshake at its opener.
     ///
     /// # Errors
     /// Those of the stack.
@@ -275,7 +278,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// The next message of a connection has arrived at this end.
+    /// Handles the arrival of a connection's next message at this end.
     ///
     /// # Errors
     /// Those of the stack.
@@ -288,12 +291,12 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Transfers and exchanges that have started and are not complete, by row.
+    /// Returns the number of transfers and exchanges of each row that have started and are not complete.
     pub fn unfinished(&self) -> Vec<u64> {
         self.players.iter().map(|player| player.started - player.completed).collect()
     }
 
-    /// The stalls of videos that last to the end of the run: row, time, and what the viewer sees.
+    /// Returns the stalls of videos that last to the end of the run: row, time, and what the viewer sees.
     pub fn stalls(&self) -> Vec<(u32, Time, Seen)> {
         let viewers = (0..).zip(&self.players).filter_map(|(row, player)| match player.client.as_deref()? {
             Client::Viewer(viewer, _) => viewer.clone().finish(self.end).map(|(at, seen)| (row, at, seen)),
@@ -354,7 +357,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// A bulk flow starts (even acts) or stops (odd ones).
+    /// Starts a bulk flow (even acts) or stops it (odd acts).
     fn toggle<S: Stack>(&mut self, now: Time, row: u32, at: usize, stack: &mut S) -> Result<(), S::Error> {
         match self.players[row as usize].lasting {
             Some(conn) if !at.is_multiple_of(2) => stack.stop(conn, End::Opener),
@@ -362,7 +365,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Writes over the row's lasting connection, which the first write opens.
+    /// Writes over the connection that the row keeps for the whole run. The first write opens it.
     fn write_lasting<S: Stack>(&mut self, now: Time, row: u32, data: Data, stack: &mut S) -> Result<(), S::Error> {
         let conn = match self.players[row as usize].lasting {
             Some(conn) => conn,
@@ -383,7 +386,7 @@ impl<'a> Driver<'a> {
         Ok(conn)
     }
 
-    /// A transfer or an exchange starts on a connection.
+    /// Records that a transfer or an exchange starts on a connection.
     fn begin<S: Stack>(&mut self, now: Time, conn: u32, stack: &mut S) {
         let Connection { row, started, .. } = &mut self.connections[conn as usize];
         *started = now;
@@ -391,7 +394,7 @@ impl<'a> Driver<'a> {
         stack.note(now, *row, Observation::Started);
     }
 
-    /// It is complete.
+    /// Records that the transfer or the exchange on a connection is complete.
     fn complete<S: Stack>(&mut self, now: Time, conn: u32, task: Task, stack: &mut S) {
         let Connection { row, started, .. } = self.connections[conn as usize];
         let player = &mut self.players[row as usize];
@@ -400,14 +403,14 @@ impl<'a> Driver<'a> {
         stack.note(now, row, Observation::Completed { took, ideal });
     }
 
-    /// A new connection carries this many bytes.
+    /// Transfers this many bytes over a new connection.
     fn transfer<S: Stack>(&mut self, now: Time, row: u32, bytes: u64, stack: &mut S) -> Result<(), S::Error> {
         let conn = self.connect(now, row, Usage::Transfer(bytes), stack)?;
         self.begin(now, conn, stack);
         stack.write(now, conn, End::Opener, Data::Last(bytes))
     }
 
-    /// A transfer arrives, and waits if its group has no place.
+    /// Starts a transfer that arrives, or lets it wait if its group has the largest number of active transfers.
     fn arrival<S: Stack>(
         &mut self,
         now: Time,
@@ -427,7 +430,8 @@ impl<'a> Driver<'a> {
         self.transfer(now, row, bytes, stack)
     }
 
-    /// A transfer is complete: a download's next one is due after a pause, and a group has a place again.
+    /// Handles the end of a transfer. The next file of a download is due after its gap. A group starts the transfer that has waited
+    /// longest.
     fn transferred<S: Stack>(&mut self, now: Time, conn: u32, bytes: u64, stack: &mut S) -> Result<(), S::Error> {
         self.complete(now, conn, Task::Sent(bytes), stack);
         let row = self.connections[conn as usize].row;
@@ -449,7 +453,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// A stream sends its next datagram, or writes over its connection.
+    /// Sends a stream's next datagram, or writes its next bytes over its connection.
     fn stream<S: Stack>(
         &mut self,
         now: Time,
@@ -466,7 +470,7 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// The client of a row that has one.
+/// Creates the client of a row whose application chooses its requests one by one.
 fn client(seed: u64, entry: &Entry) -> Option<Client> {
     match &entry.app {
         App::Pages(_) => Some(Client::Reader(Browser::default(), 0)),

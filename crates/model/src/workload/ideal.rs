@@ -1,11 +1,12 @@
-//! The time that a transfer takes on an empty path. A slowdown is relative to it.
+//! The ideal time of a transfer: the time that it takes on an empty path. A slowdown is the real time divided by the ideal time.
 //!
-//! A transfer starts with the handshake, which takes a base RTT. Rounds of slow start follow: the window is IW segments, and doubles
-//! each base RTT as long as the slowest link sends a window in less than that. After that, and in the last round, the link is busy
-//! without a break. The last bit reaches the receiver one one-way delay after it was sent.
+//! A transfer starts with the handshake, which takes one base RTT. Slow start follows in rounds of one base RTT. The window of the
+//! first round is IW segments, and the window doubles with each round. When the slowest link needs at least one base RTT for a
+//! window, it sends the rest without a pause. The last bit reaches the receiver one one-way delay after it was sent.
 //!
-//! A response starts a base RTT and the server's delay after its request. On a connection that is open already, it needs no handshake
-//! and no slow start, so that no response is faster than ideal. Each link has the largest rate that it has in the run.
+//! A response starts one base RTT and the server's delay after its request. On an open connection it needs no handshake. It is also
+//! computed without slow start, because the window may have grown already: no real response is then faster than the ideal one.
+//! Each link counts with its largest rate and its smallest delay of the run.
 
 use sojourn_core::tcp::Config;
 use sojourn_core::units::{Rate, Span};
@@ -21,7 +22,7 @@ pub struct Ideal {
     /// The delay from the data sender to the data receiver.
     one_way: Span,
     rate: Rate,
-    /// Payload of a segment, and its headers on the slowest link, in bytes.
+    /// The payload of a segment in bytes (`mss`), and the bytes that the slowest link sends in addition to it (`header`).
     mss: u32,
     header: u32,
     iw: u32,
@@ -30,7 +31,7 @@ pub struct Ideal {
 /// A task whose duration is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Task {
-    /// This many bytes over a new connection, which their sender opens.
+    /// A transfer of this many bytes over a new connection, which the sender opens.
     Sent(u64),
     /// A request and its response. The client opens the connection first if it is new.
     Answered {
@@ -44,7 +45,7 @@ pub enum Task {
 }
 
 impl Ideal {
-    /// The path of a row.
+    /// Returns the empty path of a row.
     pub fn of(scenario: &Scenario, entry: &Entry) -> Ideal {
         let hops = &scenario.hops[entry.via.0..=entry.via.1];
         let (there, back): (Vec<&Link>, Vec<&Link>) = match entry.direction {
@@ -77,7 +78,7 @@ impl Ideal {
         }
     }
 
-    /// The time from sending the first bit to sending the last, when the window grows from IW.
+    /// The time from sending the first bit to sending the last bit, in slow start from a window of IW segments.
     fn slow_start(&self, bytes: u64) -> Span {
         let (mut left, mut window, mut waited) = (bytes, u64::from(self.iw), Span::ZERO);
         loop {
@@ -98,7 +99,7 @@ impl Ideal {
     }
 }
 
-/// The largest rate of the run. A trace has its mean rate.
+/// Returns the largest rate of a link in the run; for a trace, its mean rate.
 fn fastest(capacity: &Capacity) -> Rate {
     match capacity {
         Capacity::Steps(steps) => steps.iter().map(|step| step.1).max().unwrap_or_default(),
@@ -112,7 +113,7 @@ mod tests {
 
     const MS: Span = Span::from_millis(1);
 
-    /// 10 Mbit/s and 100 ms: a segment takes 1.2 ms, a round 83 segments.
+    /// A path of 10 Mbit/s and 100 ms. A segment takes 1.2 ms, and the link sends 83 segments in a base RTT.
     fn ideal() -> Ideal {
         Ideal { rtt: MS * 100, one_way: MS * 50, rate: Rate(10_000_000), mss: 1448, header: 52, iw: 10 }
     }
@@ -125,7 +126,8 @@ mod tests {
 
     #[test]
     fn windows_double_until_the_link_is_busy() {
-        // 10, 20, 40 and 80 segments take a round each; 160 would keep the link busy: the other 50 follow each other.
+        // Windows of 10, 20, 40 and 80 segments take a round each. A window of 160 segments would keep the link busy for
+        // more than a round, so the remaining 50 segments are sent without a pause.
         let n = 10 + 20 + 40 + 80 + 50;
         assert_eq!(ideal().time(Task::Sent(n * 1448)), MS * (150 + 400) + MS * 60);
         let fast = Ideal { rate: Rate(10_000_000_000), ..ideal() };

@@ -23,8 +23,9 @@ fn logistic(x: f64) -> f64 {
     1.0 / (1.0 + libm::exp(-x))
 }
 
-/// A size by its quantiles: probability and bytes, rising. Between two quantiles the logarithm of the size is linear in the
-/// probability (below the median) or in the logarithm of the probability of a larger size (above it).
+/// The distribution of a size, as a rising list of quantiles: probability and bytes. Sizes between two quantiles are interpolated
+/// on a logarithmic scale: linearly in the probability below the median, and linearly in the logarithm of the probability of a
+/// larger size above it.
 struct Quantiles(&'static [(f64, f64)]);
 
 /// Responses that confirm a cached object.
@@ -57,11 +58,11 @@ const DOWNLOAD: Quantiles = Quantiles(&[
 ]);
 /// Requests. The first and the last size are ours.
 const REQUEST: Quantiles = Quantiles(&[(0.0, 180.0), (0.5, 422.0), (0.9, 869.0), (0.99, 3062.0), (1.0, 8000.0)]);
-/// Below this probability of a larger size, the size is that of the last quantile.
+/// If a larger size is less probable than this, the size is that of the last quantile.
 const SMALLEST_TAIL: f64 = 1e-5;
 
 impl Quantiles {
-    /// The size that a share `q` of all sizes exceeds, for `q` in (0, 1].
+    /// Returns the size that a fraction `q` of all sizes exceeds, for `q` in (0, 1].
     fn with_larger(&self, q: f64) -> f64 {
         let p = 1.0 - q;
         let at = self.0.partition_point(|&(known, _)| known <= p).clamp(1, self.0.len() - 1);
@@ -76,7 +77,7 @@ impl Quantiles {
     }
 }
 
-/// FARIMA(0, d, 0) with unit variance, by the Durbin–Levinson recursion up to a fixed lag.
+/// A FARIMA(0, d, 0) process with unit variance. It is computed by the Durbin–Levinson recursion up to a fixed lag.
 struct Farima {
     /// The coefficients of the regression on the past, newest first.
     phi: Vec<f64>,
@@ -126,7 +127,7 @@ struct Gaps {
     farima: Farima,
     shape: f64,
     scale: f64,
-    /// The share of the variance that is independent noise. It grows with the rate.
+    /// The fraction of the variance that is independent noise. It grows with the rate.
     noise: f64,
 }
 
@@ -141,7 +142,7 @@ impl Gaps {
     fn next(&mut self, rng: &mut Rng) -> f64 {
         let dependent = self.farima.next(rng);
         let z = libm::sqrt(1.0 - self.noise) * dependent + libm::sqrt(self.noise) * normal(rng);
-        // The standard normal z becomes a uniform number, and that a quantile of the Weibull; q is the probability above it.
+        // The standard normal number z has the probability q above it. The gap is the Weibull quantile with the same probability.
         let q = (0.5 * libm::erfc(z / core::f64::consts::SQRT_2)).max(f64::MIN_POSITIVE);
         self.scale * libm::pow(-libm::log(q), 1.0 / self.shape)
     }
@@ -174,7 +175,7 @@ impl Responses {
     }
 }
 
-/// A number whose base-2 logarithm is normal, with a location and scale that are drawn once per connection.
+/// A lognormal number with base 2. The location and scale of its logarithm are drawn once per connection.
 struct Log2Normal {
     location: f64,
     scale: f64,
@@ -235,7 +236,7 @@ pub(crate) fn connections(seed: u64, name: &str, rate: f64, (start, end): (Time,
     let mut connections = Vec::new();
     let mut at = start;
     loop {
-        // No two connections start at the same time, so their order is that of their starts.
+        // No two connections start at the same time. Their order by start time is therefore unique.
         at += seconds(gaps.next(&mut arrivals), Span::MAX).max(Span(1));
         if at >= end {
             return connections;

@@ -1,8 +1,8 @@
 //! Web pages as 3GPP and NGMN define them: a main object, then its embedded objects over parallel connections, then the reading time
 //! (3GPP2 C.R1002, NGMN "Radio access performance evaluation methodology"; values as in ns-3's model).
 //!
-//! Deviations: the MSS is that of the scenario instead of a drawn one. The documents leave open how long a server takes and whether
-//! connections are kept from page to page: here servers respond at once, and each page has new connections.
+//! Deviations: the scenario sets the MSS, which the documents draw. The documents leave open how long a server takes, and whether
+//! connections are kept from page to page. Here servers respond at once, and each page has new connections.
 
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Span, Time};
@@ -18,7 +18,7 @@ const PARSING: f64 = 0.13;
 /// Longest time of reading or parsing.
 const LONGEST: Span = Span::from_secs(3600);
 
-/// A lognormal size in bytes. A draw outside the bounds is repeated.
+/// A lognormal distribution of sizes in bytes. A draw outside the bounds is repeated.
 struct Size {
     mean: f64,
     sd: f64,
@@ -29,7 +29,8 @@ struct Size {
 const MAIN: Size = Size { mean: 10_710.0, sd: 25_032.0, least: 100.0, largest: 2e6 };
 const EMBEDDED: Size = Size { mean: 7_758.0, sd: 126_168.0, least: 50.0, largest: 2e6 };
 
-/// The number of embedded objects is the integer part of a bounded Pareto draw, minus the scale.
+/// Shape of the bounded Pareto distribution from which the number of embedded objects is drawn. The number is the integer part of
+/// the draw, minus the scale.
 const NUMBER_SHAPE: f64 = 1.1;
 const NUMBER_SCALE: f64 = 2.0;
 const NUMBER_BOUND: f64 = 55.0;
@@ -66,7 +67,7 @@ fn number(rng: &mut Rng) -> usize {
 pub struct Page {
     /// The size of the main object in bytes.
     pub main: u64,
-    /// The time from its arrival to the requests for the embedded objects.
+    /// The time from the arrival of the main object to the requests for the embedded objects.
     pub parsing: Span,
     /// The sizes of the embedded objects in bytes, in the order of their requests.
     pub embedded: Vec<u64>,
@@ -102,7 +103,8 @@ pub(crate) fn pages(seed: u64, name: &str, least: Span, (start, end): (Time, Tim
     pages
 }
 
-/// The state of a browser. It is asked what to do when an object has arrived, and when the time of a page or of its parser has come.
+/// The state of a browser. The driver asks it what to do when an object has arrived, when a page is due, and when a main object has
+/// been parsed.
 #[derive(Clone, Default, Debug)]
 pub struct Browser {
     /// The index of the current page.
@@ -117,13 +119,14 @@ pub struct Browser {
 /// The next step of a browser when an object has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Then {
-    /// It requests this over the same connection, at once.
+    /// The browser sends this request at once, over the same connection.
     Ask(Exchange),
-    /// It waits until this time, when [`Browser::parsed`] returns what to request.
+    /// The browser parses the main object until this time. Then [`Browser::parsed`] returns the requests.
     Parse(Time),
-    /// It closes the connection.
+    /// The browser closes the connection.
     Close,
-    /// It closes the connection, and the page is complete. The page took this long; the next one, if any, starts at this time.
+    /// The browser closes the connection, because the page is complete. Loading took this long. The next page, if there is one, starts
+    /// at this time.
     Loaded(Span, Option<Time>),
 }
 
@@ -154,7 +157,7 @@ impl Browser {
         !self.parsed && self.missing > 0
     }
 
-    /// An object of the current page has arrived.
+    /// Handles the arrival of an object of the current page. Returns what the browser does next.
     pub fn arrived(&mut self, now: Time, browsing: &Browsing) -> Then {
         let page = &browsing.pages[self.at];
         self.missing -= 1;
@@ -181,7 +184,7 @@ mod tests {
         0.5 * libm::erfc(-z / core::f64::consts::SQRT_2)
     }
 
-    /// The quantile of a lognormal between bounds, by halving.
+    /// The quantile of a lognormal distribution between bounds, found by bisection.
     fn quantile(size: &Size, p: f64) -> f64 {
         let (mu, sigma) = size.logarithm();
         let share = |bytes: f64| below((libm::log(bytes) - mu) / sigma);

@@ -1,13 +1,14 @@
-//! A test of responsiveness under working conditions (draft-ietf-ippm-responsiveness-06). Connections load the path, one more in each
-//! interval, and probes measure round trips on them and on connections of their own.
+//! A test of responsiveness under working conditions (draft-ietf-ippm-responsiveness-06). Connections load the path; each interval
+//! adds one. Probes measure round trips on these connections and on separate ones.
 //!
 //! The client is the host at the right end: data to the right is a download, data to the left an upload. A **foreign** probe is a new
 //! connection with a TCP handshake, one round trip of TLS, and one request for a byte. A **self** probe is a request on a connection
 //! that carries load. This file decides what is due when; `sojourn_measure::responsiveness` judges the times.
 //!
-//! The draft leaves some points open or contradicts itself. Here MPS counts the probes of both kinds together, which gives the 300 kB
-//! per second of the draft. There is no probe before the first interval has shown a capacity; from then on PTC is a share of the moving
-//! average. The load continues when the result is there. The sizes of requests and responses are ours, within those of the draft.
+//! The draft leaves some points open or contradicts itself. Here MPS limits the probes of both kinds together, which gives the 300 kB
+//! per second of the draft. The first probe follows the first interval, because PTC is a share of the capacity: the moving average
+//! of the goodput. The load continues after the result is known. We chose the sizes of requests and responses within the limits of
+//! the draft.
 
 use serde::{Deserialize, Serialize};
 use sojourn_core::rng::Rng;
@@ -19,7 +20,7 @@ pub const MAD: usize = 4;
 pub const MPS: u64 = 100;
 /// PTC: the largest share of the capacity that probes use, in percent.
 pub const PTC: u64 = 5;
-/// Bytes that a foreign and a self probe count for, as in the draft.
+/// The bytes that the draft assumes for a foreign probe and for a self probe.
 pub const PROBE_BYTES: (u64, u64) = (5000, 1000);
 
 /// Size of a TLS client's first message, in bytes.
@@ -36,7 +37,7 @@ pub const OBJECT: u64 = 100;
 pub struct Rpm {
     /// The time of the first SYN.
     pub start: Time,
-    /// Nothing new starts at or after this time.
+    /// The end of the load. No connection and no probe starts at or after this time.
     pub stop: Time,
     /// ID: the length of an interval.
     pub interval: Span,
@@ -63,7 +64,7 @@ pub enum Timed {
 /// A step of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// An interval ends, in which this many bytes were moved.
+    /// Ends an interval in which this many bytes were moved.
     Close(u64),
     /// Opens one more connection that carries load.
     Load,
@@ -75,7 +76,7 @@ pub enum Step {
     Stop,
 }
 
-/// The state of a test. It is asked what is due.
+/// The state of a test. The driver asks it which steps are due.
 #[derive(Clone, Debug)]
 pub struct Tester {
     /// Chooses the connections of self probes.
@@ -92,7 +93,7 @@ pub struct Tester {
 }
 
 impl Tester {
-    /// A test before its start. `rng` is a stream of its own.
+    /// Creates a test that has not started. `rng` is a stream of random numbers that nothing else uses.
     pub fn new(rpm: &Rpm, rng: Rng) -> Tester {
         let (tick, probe) = (rpm.start, Time::NEVER);
         Tester { rng, tick, probe, foreign: true, opened: 0, moved: 0, goodput: Vec::new() }
@@ -127,7 +128,7 @@ impl Tester {
         (due, Some(self.tick.min(self.probe).min(rpm.stop)))
     }
 
-    /// Draws the connection of the next self probe. Each of this many is equally likely.
+    /// Draws the connection of the next self probe, as an index below `connections`. All are equally likely.
     pub fn choose(&mut self, connections: usize) -> usize {
         self.rng.below(connections as u64) as usize
     }
@@ -142,8 +143,8 @@ impl Tester {
         bytes
     }
 
-    /// The time from one probe to the next: at most MPS probes per second, which use at most PTC of the mean goodput of the last
-    /// intervals.
+    /// Returns the time from one probe to the next. There are at most MPS probes per second, and they use at most PTC of the mean
+    /// goodput of the last intervals.
     fn pace(&self, rpm: &Rpm) -> Option<Span> {
         let bytes: u64 = self.goodput.iter().sum();
         let lasted = u128::from(rpm.interval.0) * self.goodput.len() as u128;

@@ -1,9 +1,9 @@
 //! Transfers of drawn sizes at Poisson times.
 //!
-//! The distribution of sizes is ours. The one that was measured in Auckland (the posts on satellite links) is not public, except
-//! that most flows have fewer than ten packets and a few flows carry most bytes. Ours has a lognormal body around 4 kB and, for one
-//! transfer of eight, a bounded Pareto tail. The share of the tail is calibrated: with at most 50 flows and 120 kB of queue, a
-//! download of 40 MB gets the 2.3 Mbit/s of 16 that the posts report.
+//! We chose the distribution of sizes ourselves, because the one that was measured in Auckland (the posts on satellite links) is not
+//! public. The posts only say that most flows have fewer than ten packets, and that a few flows carry most bytes. Our distribution
+//! has a lognormal body around 4 kB and, for about one transfer in eight, a bounded Pareto tail. The share of the tail is calibrated:
+//! with at most 50 flows and 120 kB of queue, a download of 40 MB gets 2.3 of the link's 16 Mbit/s, as the posts report.
 
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Span, Time};
@@ -16,7 +16,7 @@ const TAIL: f64 = 0.12;
 const MEDIAN: f64 = 4096.0;
 /// Standard deviation of the natural logarithm of the body.
 const SIGMA: f64 = 1.2;
-/// Tail: shape, and least and largest size in bytes.
+/// The bounded Pareto tail: shape, smallest size and largest size in bytes.
 const PARETO: (f64, f64, f64) = (1.1, 32_768.0, 67_108_864.0);
 
 fn size(rng: &mut Rng) -> u64 {

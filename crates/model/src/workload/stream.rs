@@ -1,4 +1,4 @@
-//! Streams: packets at a pace that no answer changes (kinds `cbr`, `voip` and `onoff`).
+//! Streams: packets at a fixed pace that does not react to the receiver (kinds `cbr`, `voip` and `onoff`).
 
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Span, Time};
@@ -7,12 +7,12 @@ use super::dist::Dist;
 
 /// IP length of a datagram without payload, in bytes: 20 of IP and 8 of UDP.
 pub const UDP_HEADERS: u32 = 28;
-/// Smallest IP length of a datagram, in bytes: its payload has the number and the time of sending.
+/// Smallest IP length of a datagram, in bytes. Its payload holds at least the datagram's number and its time of sending.
 pub const SMALLEST: u32 = UDP_HEADERS + 12;
-/// IP length of a voice packet without speech, in bytes: with 12 of RTP.
+/// IP length of a voice packet without its speech, in bytes. It includes 12 bytes of RTP.
 const VOICE_HEADERS: u32 = UDP_HEADERS + 12;
 
-/// Sends `bytes` every `interval` in each window, first at the window's start.
+/// A stream. In each window it sends `bytes` every `interval`, for the first time at the start of the window.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stream {
     /// The windows [start, stop) in order. None is empty, and they do not overlap. A window without a stop ends at [`Time::NEVER`].
@@ -23,20 +23,20 @@ pub struct Stream {
     pub bytes: u32,
     /// The transport protocol.
     pub transport: Transport,
-    /// How speech is judged, if the stream is speech.
+    /// The codec and the jitter buffer by which the quality is judged; `None` if the stream is not speech.
     pub voice: Option<Voice>,
 }
 
 /// The transport protocol of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
-    /// Datagrams, which are not repaired.
+    /// Datagrams, which are not retransmitted when lost.
     Udp,
     /// Writes over one connection.
     Tcp,
 }
 
-/// How speech is coded and played.
+/// The codec of speech, and the jitter buffer that plays it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Voice {
     /// The codec.
@@ -82,12 +82,12 @@ impl Codec {
     }
 }
 
-/// When a jitter buffer plays a packet. The listener does not hear what arrives later.
+/// The time at which a jitter buffer plays a packet. The listener does not hear packets that arrive later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Playout {
-    /// At this percentile of the one-way delay: the buffer knows the distribution of the delay.
+    /// Packets are played at this percentile of the one-way delay, as if the buffer knew the distribution of the delay.
     Percentile(u8),
-    /// This long after the least one-way delay: the buffer is fixed.
+    /// Packets are played this long after the smallest one-way delay. The buffer is fixed.
     Fixed(Span),
 }
 
@@ -105,7 +105,8 @@ impl Playout {
 }
 
 impl Stream {
-    /// The time of the packet after that of `now`. `window` is the index of the current window, and moves on when that ends.
+    /// Returns the time of the packet that follows the one sent at `now`. `window` is the index of the current window. It is increased
+    /// when the window ends.
     pub fn after(&self, window: &mut usize, now: Time) -> Option<Time> {
         let next = now + self.interval;
         match self.active.get(*window) {
@@ -130,7 +131,7 @@ pub(crate) fn windows(
     while at < end {
         let stop = at + on.draw(&mut rng).max(Span(1));
         match active.last_mut() {
-            // Windows without a pause between them are one.
+            // Two windows without a pause between them are merged.
             Some(last) if last.1 >= at => last.1 = stop.min(end),
             _ => active.push((at, stop.min(end))),
         }

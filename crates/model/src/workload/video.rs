@@ -2,13 +2,14 @@
 //! that it chooses, until its buffer is full.
 //!
 //! `rule = "buffer"` chooses by the buffer alone. It is BBA-0 of Huang et al., "A buffer-based approach to rate adaptation", SIGCOMM
-//! 2014: the lowest quality up to a reservoir, the highest from a cushion on, and in between a straight line; the quality changes
-//! only when the line has reached the next one. `rule = "rate"` chooses the best quality below 0.8 times the harmonic mean of the
-//! throughput of the last five pieces (after FESTIVE, Jiang et al., CoNEXT 2012).
+//! 2014. With less playing time in the buffer than the reservoir, the quality is the lowest; with more than the cushion, it is the
+//! highest. Between the two, a straight line gives a rate, and the quality changes only when the line reaches the rate of another
+//! quality. `rule = "rate"` chooses the best quality below 0.8 times the harmonic mean of the throughput of the last five pieces
+//! (after FESTIVE, Jiang et al., CoNEXT 2012).
 //!
-//! Deviations: the player of the paper has minutes of buffer. Here reservoir and cushion are shares of a smaller buffer; these shares,
-//! the default qualities, the quality of the first piece (the lowest) and the start of playing are ours. All pieces of a quality have
-//! the same size.
+//! Deviations: the player of the paper has a buffer of minutes. Here reservoir and cushion are shares of a smaller buffer. We chose
+//! these shares, the default qualities, the quality of the first piece (the lowest), and the time at which playing starts. All pieces
+//! of a quality have the same size.
 
 use serde::{Deserialize, Serialize};
 use sojourn_core::units::{Rate, Span, Time};
@@ -17,12 +18,13 @@ use super::Exchange;
 use super::driver::{BitsPerSecond, Nanoseconds};
 use super::page::REQUEST;
 
-/// Shares of the buffer in percent: up to the first the quality is the lowest, from the second on the highest. Ours.
+/// Reservoir and cushion, in percent of the buffer. Up to the reservoir the quality is the lowest; from the cushion on it is the
+/// highest. We chose the values.
 const RESERVOIR: u64 = 25;
 const CUSHION: u64 = 90;
-/// Playing starts, and resumes after a stall, with this many pieces in the buffer. Ours.
+/// Playing starts, and resumes after a stall, with this many pieces in the buffer. We chose the value.
 const TO_PLAY: u64 = 2;
-/// The throughput is estimated from this many pieces, and this share of it is used, in percent.
+/// The throughput is estimated from the last `SAMPLES` pieces. The bit rate of a piece may be `SAFETY` percent of it.
 const SAMPLES: usize = 5;
 const SAFETY: u64 = 80;
 
@@ -46,9 +48,9 @@ pub struct Video {
     pub chunk: Span,
     /// The largest playing time in the buffer.
     pub buffer: Span,
-    /// The rates of the qualities, rising.
+    /// The bit rates of the qualities, in rising order.
     pub ladder: Vec<Rate>,
-    /// The rule by which one is chosen.
+    /// The rule by which a quality is chosen.
     pub rule: Rule,
 }
 
@@ -56,7 +58,7 @@ pub struct Video {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Seen {
-    /// A piece of this quality arrived. The flag says whether the piece before had another quality.
+    /// A piece of this quality arrived. The flag says whether the previous piece had another quality.
     Piece(#[serde(with = "BitsPerSecond")] Rate, bool),
     /// Playing started, this long after the start of the video.
     Begun(#[serde(with = "Nanoseconds")] Span),
@@ -83,7 +85,7 @@ pub struct Player {
 }
 
 impl Player {
-    /// A player before its first request.
+    /// Creates a player that has sent no request.
     pub fn new(video: &Video) -> Player {
         Player {
             buffered: Span::ZERO,
@@ -110,7 +112,8 @@ impl Player {
         Exchange { gap: Span::ZERO, request: REQUEST, server_delay: Span::ZERO, response: bytes(video, self.level) }
     }
 
-    /// The requested piece has arrived. Returns what the viewer sees by that, with times, and the time of the next request.
+    /// Handles the arrival of the requested piece. Returns the events that the viewer has seen since, with their times, and the time of
+    /// the next request.
     pub fn arrived(&mut self, now: Time, video: &Video) -> (Vec<(Time, Seen)>, Option<Time>) {
         self.play(now);
         if self.samples.len() == SAMPLES {
@@ -153,11 +156,12 @@ impl Player {
         self.at = now;
     }
 
-    /// BBA-0: the quality follows the line from reservoir to cushion, but changes only when the line has reached another quality.
+    /// Chooses a quality by BBA-0: it follows the line from reservoir to cushion, but changes only when the line has reached the rate of
+    /// another quality.
     fn by_buffer(&self, video: &Video) -> usize {
         let (lowest, highest) = (video.ladder[0].0, video.ladder[video.ladder.len() - 1].0);
         let reservoir = video.buffer.0 / 100 * RESERVOIR;
-        // A request is sent when there is room for the piece, so the buffer never holds more than this then.
+        // A request is sent only when the buffer has room for the piece. The cushion is at most what the buffer can then hold.
         let cushion = (video.buffer.0 / 100 * CUSHION).min((video.buffer - video.chunk).0);
         let above = self.buffered.0.saturating_sub(reservoir).min(cushion - reservoir);
         let rise = u128::from(highest - lowest) * u128::from(above) / u128::from((cushion - reservoir).max(1));
@@ -245,7 +249,7 @@ mod tests {
         player.ask(Time::ZERO + SECOND, &video);
         let (seen, _) = player.arrived(Time::ZERO + SECOND * 2, &video);
         assert_eq!(seen[1], (Time::ZERO + SECOND * 2, Seen::Begun(SECOND * 2)));
-        // Four seconds are there at 2 s; the next piece comes at 9 s, the one that lets it go on at 10 s.
+        // At 2 s the buffer holds four seconds. The next piece arrives at 9 s. The piece that ends the stall arrives at 10 s.
         player.ask(Time::ZERO + SECOND * 2, &video);
         assert_eq!(player.arrived(Time::ZERO + SECOND * 9, &video).0.len(), 1);
         player.ask(Time::ZERO + SECOND * 9, &video);

@@ -10,7 +10,7 @@ use super::{WebConnection, packmime};
 
 /// The cache keeps at most this many connections for each plan: ten seeds of 80 per second over 300 s, some twenty megabytes.
 const KEPT: usize = 1 << 18;
-/// Each row counts as this many connections more. It bounds the number of rows, among which a linear search looks.
+/// Each row counts as this many additional connections. This limits the number of rows, because the cache is searched linearly.
 const AT_LEAST: usize = 128;
 
 /// The parameters of a draw: seed, name, rate, start and end.
@@ -43,7 +43,7 @@ impl Webs {
         if let Some(known) = self.kept().find(&key) {
             return known;
         }
-        // The lock is not held while drawing: two threads may draw the same row, and neither waits.
+        // The lock is not held while drawing. Two threads may therefore draw the same row, but neither waits for the other.
         let connections = packmime::connections(seed, name, rate, span).into();
         self.kept().keep(Web { key, connections })
     }
@@ -62,7 +62,7 @@ impl Kept {
         Some(connections)
     }
 
-    /// Adds a row. Returns the one that is there already, if another thread has added it meanwhile.
+    /// Adds a row. If another thread has added the same row meanwhile, returns that one.
     fn keep(&mut self, web: Web) -> Arc<[WebConnection]> {
         if let Some(known) = self.find(&web.key) {
             return known;

@@ -28,7 +28,7 @@ impl<N: Net> Sockets<'_, N> {
         Ok(())
     }
 
-    /// Makes the sockets of a stream of datagrams.
+    /// Creates the two sockets of a stream of datagrams.
     fn open_datagrams(&mut self, row: u32) -> io::Result<()> {
         let entry = &self.entries[row as usize];
         let (from, to) = self.hosts(row, entry.direction);
@@ -58,7 +58,7 @@ impl<N: Net> Sockets<'_, N> {
     pub(super) fn send_ping(&mut self, now: Time, row: u32, bytes: u32, number: u16) -> io::Result<()> {
         let entry = &self.entries[row as usize];
         let (from, to) = self.hosts(row, entry.direction);
-        // The kernel finds the socket of a reply by the identifier alone, also where a host has several sockets.
+        // The kernel finds the socket of a reply by the identifier alone. It must be unique if a host has several sockets.
         let identifier = FIRST_PORT + entry.user.map_or(0, |user| user.flow);
         if self.rows[row as usize].pinger.is_none() {
             let place = self.place(entry, opposite(entry.direction));
@@ -86,7 +86,7 @@ impl<N: Net> Sockets<'_, N> {
         let of_row = &mut self.rows[row as usize];
         let Some(fd) = &of_row.pinger else { return Ok(()) };
         while let Some(number) = socket::reply(fd)? {
-            // Impairments reorder and duplicate replies.
+            // Impairments may reorder and duplicate replies.
             if let Some((_, at)) = of_row.pings.iter().rev().find(|(sent, _)| *sent == number) {
                 self.played.note(now, row, Observation::Replied(now.since(*at)));
             }

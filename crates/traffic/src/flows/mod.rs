@@ -1,9 +1,9 @@
 //! Plays a scenario's workload with real sockets, on the kernel's TCP. `sojourn_model::workload::driver` decides what the applications
 //! do.
 //!
-//! One thread holds both ends of every connection, each end a socket in its own namespace. So the driver learns of an arrival at once,
-//! without another message through the network. Connections carry only the bytes of the flows: the addresses and the port of a
-//! connection identify its flow.
+//! One thread has the sockets of both ends of every connection; each socket is in the namespace of its host. The driver therefore
+//! learns of an arrival at once, without a message through the network. Connections carry only the bytes of the flows: the addresses
+//! and the port of a connection identify its flow.
 
 mod datagrams;
 pub mod played;
@@ -32,15 +32,15 @@ pub const SERVICE: u16 = 5001;
 /// The first of the ports from which connections are opened, and the number of these ports.
 pub const FIRST_PORT: u16 = 10_000;
 const PORTS: u32 = 50_000;
-/// The start of a row is delayed by a random time below this. Without it a discipline without randomness would give the same run for
-/// every seed.
+/// The start of a row is delayed by a random time below this bound. Otherwise, all seeds would give the same run if the discipline
+/// is not random.
 pub const JITTER: Span = Span::from_millis(1);
 /// An act that is done this long after its time makes the run invalid.
 pub const LATE: Span = Span::from_millis(1);
 /// The time between two ticks.
 const TICK: Span = Span::from_secs(1);
-/// Tokens of the reactor from here on are listening sockets, senders of pings, and receivers of datagrams. Those below are ends of
-/// connections.
+/// The first tokens of listening sockets, of senders of echo requests, and of receivers of datagrams in the reactor. The tokens below
+/// are those of ends of connections.
 const LISTENERS: u64 = 1 << 40;
 const PINGERS: u64 = 1 << 41;
 const RECEIVERS: u64 = 1 << 42;
@@ -48,7 +48,7 @@ const RECEIVERS: u64 = 1 << 42;
 /// Something to be done at a set time. Acts of the same time are done in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Act {
-    /// A link changes.
+    /// A link changes its discipline or rate.
     Change(u32),
     /// A second of the run is over.
     Tick,
@@ -67,13 +67,13 @@ pub trait Net {
         place: Place,
         make: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> io::Result<T>;
-    /// A change of a link is due that `tc` has to make.
+    /// Makes change number `number` of a link with `tc`, which is due now.
     fn change(&mut self, number: u32) -> io::Result<()>;
     /// A second of the run is over.
     fn tick(&mut self, now: Time) -> io::Result<()>;
-    /// The run is over; all its sockets are still open.
+    /// Called at the end of the run, while all its sockets are still open.
     fn over(&mut self) -> io::Result<()>;
-    /// Lets the kernel read from a socket and discard the data. Returns whether it does.
+    /// Asks the kernel to read from a socket and discard the data. Returns whether the kernel does so.
     ///
     /// # Errors
     /// The kernel refuses to.
@@ -85,7 +85,7 @@ pub trait Net {
 pub enum Drain {
     /// All data.
     All,
-    /// The next bytes. The program reads the rest.
+    /// This number of bytes. The program reads the data that follow.
     Bytes(NonZeroU32),
 }
 
@@ -98,7 +98,7 @@ pub struct Flows<'a, N> {
 }
 
 impl<'a, N: Net> Flows<'a, N> {
-    /// All hosts listen, and no application has started. `changes` are the times of the changes of links.
+    /// Opens a listening socket on every host. No application has started. `changes` are the times at which links change.
     ///
     /// # Errors
     /// The operating system refuses a socket.
@@ -180,7 +180,7 @@ impl<'a, N: Net> Flows<'a, N> {
         }
     }
 
-    /// The readiness of an end of a connection has changed.
+    /// Handles a change of the readiness of a connection's end.
     fn on_socket(&mut self, conn: u32, end: End, ready: Ready) -> io::Result<()> {
         if !self.sockets.is_open(conn, end) {
             return Ok(());

@@ -7,9 +7,9 @@ use sojourn_model::workload::driver::Observation;
 /// A connection. The port and the host of a packet identify its connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Connection {
-    /// The row.
+    /// The index of the connection's row.
     pub entry: u32,
-    /// The port of the opener; of echo requests and datagrams [`super::FIRST_PORT`].
+    /// The opener's port. Echo requests and datagrams have [`super::FIRST_PORT`] here.
     pub port: u16,
     /// The time at which it was opened, in nanoseconds of the run.
     pub opened: u64,
@@ -24,7 +24,7 @@ pub struct Socket {
     pub connection: u32,
     /// Whether it is the end that accepted.
     pub accepter: bool,
-    /// Bytes sent, with retransmissions.
+    /// Bytes sent, including retransmissions.
     pub bytes_sent: u64,
     /// Bytes acknowledged.
     pub bytes_acked: u64,
@@ -32,13 +32,13 @@ pub struct Socket {
     pub bytes_received: u64,
     /// Bytes retransmitted.
     pub bytes_retrans: u64,
-    /// Segments sent, with ACKs.
+    /// Segments sent, including ACKs.
     pub segs_out: u32,
-    /// Segments received, with ACKs.
+    /// Segments received, including ACKs.
     pub segs_in: u32,
-    /// Segments with data sent.
+    /// Segments sent that carry data.
     pub data_segs_out: u32,
-    /// Segments with data received.
+    /// Segments received that carry data.
     pub data_segs_in: u32,
     /// Segments retransmitted.
     pub total_retrans: u32,
@@ -52,7 +52,7 @@ pub struct Socket {
     pub rtt_us: u32,
     /// Smallest RTT in microseconds.
     pub min_rtt_us: u32,
-    /// The last window that the receiver offers, in bytes.
+    /// The receive window that this end advertised last, in bytes.
     pub rcv_wnd: u32,
 }
 
@@ -60,11 +60,11 @@ pub struct Socket {
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Played {
-    /// All connections, and one for the echo requests or the datagrams of a row, in order of opening.
+    /// All connections in order of opening. The echo requests or the datagrams of a row count as one connection.
     pub connections: Vec<Connection>,
-    /// Time in nanoseconds of the run, row, and observation.
+    /// The observations: time in nanoseconds of the run, index of the row, and what was seen.
     pub events: Vec<(u64, u32, Observation)>,
-    /// Transfers that have started and are not complete at the end, by row.
+    /// The number of transfers of each row that have started and are not complete at the end.
     pub unfinished: Vec<u64>,
     /// The counters of TCP at both ends of each open connection.
     pub sockets: Vec<Socket>,

@@ -15,13 +15,13 @@ const TIMER: u64 = u64::MAX;
 /// Readiness of a socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Ready {
-    /// As given to [`Reactor::watch`].
+    /// The token that was given to [`Reactor::watch`].
     pub token: u64,
     /// Data has arrived, or the other end has closed.
     pub read: bool,
     /// The socket takes data.
     pub write: bool,
-    /// The other end will send no more.
+    /// The other end has closed its direction and sends no more data.
     pub closed: bool,
     /// The connection has failed.
     pub failed: bool,
@@ -44,7 +44,7 @@ pub fn clock() -> u64 {
 }
 
 impl<A: Ord + Copy> Reactor<A> {
-    /// A reactor without sockets and acts. Time zero of the run is `origin` on the guest's clock.
+    /// Creates a reactor without sockets and acts. Time zero of the run is `origin` on the guest's clock.
     pub fn new(origin: u64) -> io::Result<Reactor<A>> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let timer =

@@ -19,7 +19,7 @@ const ICMP_HEADER: usize = 8;
 const DATAGRAM_HEAD: usize = 12;
 /// Bytes of a socket's buffers for datagrams.
 const BUFFER: usize = 1 << 26;
-/// The bounds of the buffer, in bytes, of a socket whose receive window is bounded: the buffer is four times the window.
+/// The bounds in bytes of the receive buffer of a socket whose window is bounded. Between them, the buffer is four times the window.
 const SMALLEST_BUFFER: usize = 1 << 17;
 const LARGEST_BUFFER: usize = 1 << 28;
 /// RFC 792: an echo request.
@@ -48,7 +48,7 @@ pub fn accept(listener: &OwnedFd) -> io::Result<Option<(OwnedFd, SocketAddrV4, S
         Err(rustix::io::Errno::AGAIN) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    // A connection that has gone again has no peer.
+    // A connection that was reset while it waited has no peer.
     let (own, peer) = (v4(rustix::net::getsockname(&fd)?)?, rustix::net::getpeername(&fd));
     match peer {
         Ok(Some(peer)) => Ok(Some((fd, own, v4(peer)?))),
@@ -63,7 +63,7 @@ fn v4(address: SocketAddrAny) -> io::Result<SocketAddrV4> {
 /// Opens a connection with this DSCP. The handshake is complete when the socket becomes ready to write.
 pub fn connect(from: SocketAddrV4, to: SocketAddrV4, config: &Config, dscp: u8) -> io::Result<OwnedFd> {
     let fd = tcp()?;
-    // The ECN field stays TCP's.
+    // The ECN field is zero here, because TCP sets it.
     set_tos(&fd, dscp << 2)?;
     sockopt::set_socket_reuseaddr(&fd, true)?;
     configure(&fd, config)?;
@@ -74,7 +74,7 @@ pub fn connect(from: SocketAddrV4, to: SocketAddrV4, config: &Config, dscp: u8) 
     }
 }
 
-/// Sets the options of TCP that Linux keeps with a socket. The others are metrics of the route.
+/// Sets the options of TCP that Linux stores in a socket. The other options are metrics of the route.
 pub fn configure(fd: &OwnedFd, config: &Config) -> io::Result<()> {
     sockopt::set_tcp_nodelay(fd, true)?;
     match (config.cc, config.cc.linux_name()) {
@@ -82,10 +82,10 @@ pub fn configure(fd: &OwnedFd, config: &Config) -> io::Result<()> {
         (Cc::Fixed(_), None) => return Err(io::Error::other("a fixed window is not expressible")),
         (cc, None) => return Err(io::Error::other(format!("{cc} is not expressible"))),
     }
-    // TCP_MAXSEG counts the timestamps, the scenario does not.
+    // TCP_MAXSEG includes the timestamps; the MSS of the scenario does not.
     set(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, config.mss + config.header - 40)?;
     if let Some(window) = window(config) {
-        // Linux does not tune a buffer whose size is set. Tuning would change the window too.
+        // Linux does not tune a buffer whose size was set. Tuning would also change the window.
         let ample = (window as usize).saturating_mul(4).clamp(SMALLEST_BUFFER, LARGEST_BUFFER);
         sockopt::set_socket_recv_buffer_size(fd, ample)?;
         clamp_window(fd, config)?;
@@ -96,14 +96,14 @@ pub fn configure(fd: &OwnedFd, config: &Config) -> io::Result<()> {
     Ok(())
 }
 
-/// The bytes of a receive window, if it has a bound.
+/// Returns the bound of a receive window in bytes, if it has one.
 pub fn window(config: &Config) -> Option<u32> {
     let bytes = u64::from(config.rwnd) * u64::from(config.mss);
     (config.rwnd != u32::MAX).then(|| u32::try_from(bytes).unwrap_or(u32::MAX).min(1 << 30))
 }
 
-/// Bounds the window that the socket offers to its peer. When the first full segment arrives, Linux offers as many as the buffer would
-/// hold (`tcp_measure_rcv_mss`). So this is called again after each read.
+/// Bounds the window that the socket advertises. When the first full segment arrives, Linux raises the window to what the buffer can
+/// hold (`tcp_measure_rcv_mss`). Therefore this function is called again after each read.
 pub fn clamp_window(fd: &OwnedFd, config: &Config) -> io::Result<()> {
     window(config).map_or(Ok(()), |window| set(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, window))
 }
@@ -113,17 +113,17 @@ fn set_tos(fd: &OwnedFd, tos: u8) -> io::Result<()> {
     set(fd, libc::IPPROTO_IP, libc::IP_TOS, u32::from(tos))
 }
 
-/// Bounds the bytes that the socket takes and has not sent (`TCP_NOTSENT_LOWAT`).
+/// Bounds the bytes that the socket accepts before it has sent them (`TCP_NOTSENT_LOWAT`).
 pub fn keep_unsent_below(fd: &OwnedFd, bytes: u32) -> io::Result<()> {
     set(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
-/// Reports that the socket can be read only when this many bytes wait (`SO_RCVLOWAT`).
+/// Makes the kernel report the socket as readable only when this many bytes wait (`SO_RCVLOWAT`).
 pub fn wake_for(fd: &OwnedFd, bytes: u32) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
 }
 
-/// The counters of TCP on a connection. The layout is that of `struct tcp_info` in linux/tcp.h, to which kernels only append.
+/// Reads the counters of TCP on a connection. The layout is `struct tcp_info` in linux/tcp.h, to which newer kernels only append.
 #[expect(unsafe_code, reason = "an option that rustix does not have")]
 pub fn counters(fd: &OwnedFd, connection: u32, accepter: bool) -> io::Result<Socket> {
     let mut bytes = [0u8; 256];
@@ -167,7 +167,8 @@ fn set(fd: &OwnedFd, level: i32, name: i32, value: u32) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Discards the bytes that have arrived, in the kernel, and returns their number. `None`: there are none; 0: the other end has closed.
+/// Makes the kernel discard the bytes that have arrived, and returns their number. `None` means that no bytes wait; 0 means that the
+/// other end has closed.
 #[expect(unsafe_code, reason = "a receive without a buffer")]
 pub fn discard(fd: &OwnedFd) -> io::Result<Option<u64>> {
     // SAFETY: with MSG_TRUNC the kernel's TCP writes nothing to the buffer (tcp(7)).
@@ -195,9 +196,10 @@ pub fn write(fd: &OwnedFd, bytes: u64, zeros: &[u8]) -> io::Result<u64> {
 
 /// Writes zeros, a segment of `mss` bytes at a time, until the socket takes no more. Returns the number of bytes that it took.
 ///
-/// With [`keep_unsent_below`] one byte, at most one segment then waits in the socket. A longer write would wait there as a whole: Linux
-/// appends it to the last packet, as far as that may grow, without looking at the bound (`tcp_sendmsg_locked`). MSG_EOR ends the
-/// packet; MSG_MORE keeps TCP from setting PSH on every segment, which a receiver would acknowledge at once.
+/// If [`keep_unsent_below`] was called with one byte, at most one segment waits in the socket. A longer write would wait there as a
+/// whole: Linux appends it to the last packet, up to the packet's maximum size, without checking the bound (`tcp_sendmsg_locked`).
+/// MSG_EOR prevents appending to the packet. MSG_MORE prevents TCP from setting PSH on every segment; a receiver would acknowledge
+/// each PSH at once.
 pub fn write_segments(fd: &OwnedFd, mss: u32, zeros: &[u8]) -> io::Result<u64> {
     use rustix::net::SendFlags;
     let segment = &zeros[..zeros.len().min(mss as usize)];
@@ -227,12 +229,12 @@ pub fn failure(fd: impl AsFd) -> io::Result<()> {
     }
 }
 
-/// A socket for datagrams between these addresses, with this DSCP and ECN field. A host may have other sockets at the same port, with
-/// other peers.
+/// Creates a socket for datagrams between these addresses, with this DSCP and ECN field. A host may have several sockets with the
+/// same port and different peers.
 pub fn datagrams(at: SocketAddrV4, peer: SocketAddrV4, tos: u8) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let fd = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, Some(ipproto::UDP))?;
-    // The buffers never overflow: nothing is dropped that waits in the host or for the reader.
+    // The buffers never overflow, so the hosts drop no datagrams.
     sockopt::set_socket_send_buffer_size(&fd, BUFFER)?;
     sockopt::set_socket_recv_buffer_size(&fd, BUFFER)?;
     set_tos(&fd, tos)?;
@@ -267,7 +269,8 @@ pub fn take_datagram(fd: &OwnedFd) -> io::Result<Option<(u32, Time)>> {
     }
 }
 
-/// A socket for echo requests with this identifier, DSCP and ECN field. The kernel replies with the field that arrived.
+/// Creates a socket for echo requests with this identifier, DSCP and ECN field. The kernel of the other host replies with the same
+/// DSCP and ECN field.
 pub fn pinger(from: Ipv4Addr, identifier: u16, tos: u8) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let fd = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, Some(ipproto::ICMP))?;

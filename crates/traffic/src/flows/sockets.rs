@@ -17,14 +17,14 @@ use super::reactor::Reactor;
 use super::{Act, Drain, FIRST_PORT, Net, PORTS, SERVICE, socket};
 use crate::topology::{self, Place};
 
-/// The bytes that a flow that will stop may have written and not sent: it should have little left when it stops.
+/// The largest number of unsent bytes in the socket of a flow that stops before the end of the run. The flow still sends these bytes
+/// after its stop, so there should be few.
 const UNSENT: u32 = 128 * 1024;
-/// The bound `UNSENT` for a test of responsiveness: the socket accepts the next segment only when it has sent all
-/// others. A probe on a connection with load then waits for at most one segment in the host; in the simulator it waits
-/// for none.
+/// The same bound for a test of responsiveness: the socket accepts the next segment only when it has sent all others. A
+/// probe on a connection with load then waits for at most one segment in the host; in the simulator it waits for none.
 const UNSENT_UNDER_PROBES: u32 = 1;
 
-/// The bytes of the smallest message that the kernel reads. For a smaller one the call costs as much as reading does.
+/// The smallest message, in bytes, that the kernel reads. For a smaller message, the call costs as much as reading the message.
 const SMALLEST_DRAINED: u64 = 16 * 1024;
 
 /// An end of a connection.
@@ -44,7 +44,7 @@ struct Stream {
     written: u64,
     /// Bytes that the receiver has read.
     read: u64,
-    /// Whether the kernel reads the first message but for its last byte. Then it is the kernel that knows how much was read.
+    /// Whether the kernel reads the first message except its last byte. Then only the kernel knows how many bytes were read.
     drained: bool,
     /// The messages that have not been reported, in order.
     messages: VecDeque<Message>,
@@ -53,13 +53,13 @@ struct Stream {
 /// A message whose arrival is reported.
 #[derive(Clone, Copy)]
 pub struct Message {
-    /// The position in the stream after its last byte.
+    /// The position of the message's end in the stream, in bytes.
     until: u64,
     /// Whether its receiver closes the connection.
     pub is_last: bool,
 }
 
-/// A connection. Both arrays are indexed by [`End`]; a stream has the index of the end that sends.
+/// A connection. Both arrays are indexed by [`End`]. A stream has the index of its sender.
 struct Conn {
     row: u32,
     ends: [Option<Endpoint>; 2],
@@ -71,7 +71,7 @@ struct Conn {
 pub(super) struct Row {
     /// The number of ports used so far.
     opened: u32,
-    /// The last echo requests: number and time.
+    /// The last echo requests: their numbers and times of sending.
     pub(super) pings: VecDeque<(u16, Time)>,
     pub(super) pinger: Option<OwnedFd>,
     /// The sockets of the sender and the receiver of datagrams.
@@ -92,13 +92,13 @@ pub struct Sockets<'a, N> {
     pub(super) played: Played,
 }
 
-/// The end of a connection that has a token of this parity.
+/// Returns the end of a connection whose token has this parity.
 pub fn end(parity: u64) -> End {
     if parity == 0 { End::Opener } else { End::Accepter }
 }
 
 impl<'a, N: Net> Sockets<'a, N> {
-    /// No connections yet; the run ends at `end`.
+    /// Creates the sockets of a run that ends at `end`. There are no connections.
     pub fn new(
         entries: &'a [Entry],
         end: Time,
@@ -120,7 +120,7 @@ impl<'a, N: Net> Sockets<'a, N> {
         }
     }
 
-    /// Ends the run. Returns all observations, with the counters of TCP on the connections that are open.
+    /// Ends the run. Returns all observations, and the counters of TCP on the connections that are still open.
     ///
     /// # Errors
     /// The operating system refuses something.
@@ -136,7 +136,7 @@ impl<'a, N: Net> Sockets<'a, N> {
         Ok(self.played)
     }
 
-    /// The addresses of a row's hosts: the one that sends in this direction, and the one that receives.
+    /// Returns the addresses of a row's hosts: first the host that sends in this direction, then the host that receives.
     pub(super) fn hosts(&self, row: u32, towards: Direction) -> (Ipv4Addr, Ipv4Addr) {
         let entry = &self.entries[row as usize];
         let of = |side| topology::address(side, entry, row as usize);
@@ -152,7 +152,7 @@ impl<'a, N: Net> Sockets<'a, N> {
         self.conns[conn as usize].ends[end as usize].is_some()
     }
 
-    /// Records that an end can send. Returns whether it could not before, because its handshake was not complete.
+    /// Records that an end can send. Returns whether this is new: whether its handshake is complete only now.
     pub fn connects(&mut self, conn: u32, end: End) -> bool {
         let end = self.conns[conn as usize].ends[end as usize].as_mut();
         end.is_some_and(|end| !std::mem::replace(&mut end.connected, true))
@@ -182,9 +182,9 @@ impl<'a, N: Net> Sockets<'a, N> {
             if let Some(bytes) = self.most_unsent(entry, End::Accepter) {
                 socket::keep_unsent_below(&fd, bytes)?;
             }
-            // Where the window is bounded, this program must read: see `clamp_window`.
+            // If the window is bounded, this program must read the data itself: see `clamp_window`.
             let plain = socket::window(&entry.tcp).is_none();
-            // A socket that the kernel reads is not watched, but must stay open.
+            // A socket that the kernel reads is not watched by the reactor, but must stay open.
             let drained = plain && matches!(entry.app, App::Bulk { .. }) && self.net.drain(&fd, Drain::All)?;
             if !drained {
                 self.reactor.watch(&fd, token(conn, End::Accepter))?;
@@ -217,7 +217,7 @@ impl<'a, N: Net> Sockets<'a, N> {
         Ok(())
     }
 
-    /// Reads what has arrived at an end. Returns whether anything has. An end whose peer has closed is closed too.
+    /// Reads the data that have arrived at an end. Returns whether there were any. If the peer has closed, this end is closed too.
     ///
     /// # Errors
     /// The operating system refuses something.
@@ -242,7 +242,7 @@ impl<'a, N: Net> Sockets<'a, N> {
         }
     }
 
-    /// Takes the next message that has arrived at an end as a whole.
+    /// Takes the next message that has arrived completely at an end, if there is one.
     pub fn next_message(&mut self, conn: u32, end: End) -> Option<Message> {
         let Stream { read, messages, drained, .. } = &mut self.conns[conn as usize].streams[end.other() as usize];
         let message = *messages.front().filter(|message| message.until <= *read)?;
@@ -251,8 +251,8 @@ impl<'a, N: Net> Sockets<'a, N> {
         Some(message)
     }
 
-    /// Lets the kernel read the message that an end has begun to send, if it is long and the only one. The program is woken for its
-    /// last byte.
+    /// Lets the kernel read the message that the end `from` has begun to send, if the message is long and the only one. The kernel wakes
+    /// the program for the last byte.
     fn drain_message(&mut self, conn: u32, from: End) -> io::Result<()> {
         let Conn { row, ends, streams } = &mut self.conns[conn as usize];
         let (Some(receiver), stream) = (&ends[from.other() as usize], &mut streams[from as usize]) else {
@@ -264,7 +264,7 @@ impl<'a, N: Net> Sockets<'a, N> {
         if bounded || stream.endless || stream.drained || bytes < SMALLEST_DRAINED {
             return Ok(());
         }
-        // Sequence numbers have 32 bits: a longer message is read by the program.
+        // The kernel compares sequence numbers as signed 32-bit differences. The program itself reads a message of more than 2 GiB.
         if let Some(bytes) = i32::try_from(bytes - 1).ok().and_then(|bytes| NonZeroU32::new(bytes as u32)) {
             stream.drained = self.net.drain(&receiver.fd, Drain::Bytes(bytes))?;
         }
@@ -282,7 +282,7 @@ impl<'a, N: Net> Sockets<'a, N> {
         }
     }
 
-    /// The bound of the bytes that a socket takes and has not sent (TCP_NOTSENT_LOWAT), if it has one.
+    /// Returns the bound of the unsent bytes in a socket (TCP_NOTSENT_LOWAT), if it has one.
     fn most_unsent(&self, entry: &Entry, end: End) -> Option<u32> {
         match &entry.app {
             App::Bulk { active } if end == End::Opener && active.iter().any(|window| window.1 < self.end) => {
@@ -335,7 +335,7 @@ impl<N: Net> Stack for Sockets<'_, N> {
         let bytes = match data {
             Data::Bytes(bytes) => bytes,
             Data::Message(bytes) | Data::Last(bytes) => {
-                // The bytes of a message within endless data are among those that are written anyway.
+                // A message within endless data adds no bytes: it consists of bytes that are written anyway.
                 let (until, more) = if stream.endless {
                     (stream.written + bytes, 0)
                 } else {
@@ -371,7 +371,7 @@ impl<N: Net> Stack for Sockets<'_, N> {
     }
 
     fn ping(&mut self, now: Time, row: u32, bytes: u32, number: u32) -> io::Result<()> {
-        // The header of ICMP has 16 bits for the number.
+        // The ICMP header has 16 bits for the sequence number.
         self.send_ping(now, row, bytes, number as u16)
     }
 
@@ -388,12 +388,12 @@ impl<N: Net> Stack for Sockets<'_, N> {
     }
 }
 
-/// The token of an end of a connection in the reactor.
+/// Returns the reactor's token of a connection's end.
 fn token(conn: u32, end: End) -> u64 {
     u64::from(conn) * 2 + end as u64
 }
 
-/// The next port after the last one that is not open.
+/// Returns the next port that is not open. The search starts after the port that was used last.
 fn next_port(opened: &mut u32, open: impl Fn(u16) -> bool) -> Option<u16> {
     (0..PORTS).find_map(|_| {
         let port = FIRST_PORT + (*opened % PORTS) as u16;

@@ -206,7 +206,7 @@ impl<'a> Tracker<'a> {
             Spec::Fq(_) | Spec::Sfq(_) => DropReason::FlowLimit,
             Spec::Noqueue(_) => DropReason::Busy,
             Spec::Linux(_) => DropReason::Early,
-            // FIFOs and shapers, and what no kernel has.
+            // FIFOs and shapers, and disciplines that no kernel has.
             _ => DropReason::Overlimit,
         };
         match code {

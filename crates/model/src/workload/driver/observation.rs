@@ -1,4 +1,4 @@
-//! Observations of applications. A world reports them to the meter of the row, at once or by way of a file.
+//! Observations of applications. A world passes them to the meter of the row, either at once or through a file.
 
 use serde::{Deserialize, Serialize};
 use sojourn_core::units::{Rate, Span, Time};
@@ -23,11 +23,11 @@ pub enum Observation {
     },
     /// The last byte of a web page reached the reader, this long after the page's first SYN.
     Loaded(#[serde(with = "Nanoseconds")] Span),
-    /// The viewer of a video saw this.
+    /// The viewer of a video saw this event.
     Watched(Seen),
     /// A probe of a test of responsiveness took this long.
     Probed(Timed, #[serde(with = "Nanoseconds")] Span),
-    /// An interval of such a test ended, in which its load moved this many bytes.
+    /// An interval of a test of responsiveness ended. Its load moved this many bytes in the interval.
     Interval(u64),
     /// An echo request left.
     Pinged,

@@ -9,7 +9,7 @@ use crate::workload::video::Video;
 use crate::workload::{App, Exchange};
 
 impl Driver<'_> {
-    /// A client opens a connection for these exchanges; the first request follows the handshake.
+    /// Opens a client's connection for these exchanges. The first request follows the handshake.
     pub(super) fn browse<S: Stack>(
         &mut self,
         now: Time,
@@ -22,7 +22,7 @@ impl Driver<'_> {
         Ok(conn)
     }
 
-    /// A reader opens the next page, or asks for what the parser found in its main object.
+    /// Lets a reader open the next page, or request the embedded objects after the main object has been parsed.
     pub(super) fn read<S: Stack>(
         &mut self,
         now: Time,
@@ -52,7 +52,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// A viewer's player asks for its next piece.
+    /// Requests the next piece of a viewer's video.
     pub(super) fn watch<S: Stack>(
         &mut self,
         now: Time,
@@ -75,7 +75,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// The client sends the request of the exchange under way.
+    /// Sends the client's request of the current exchange.
     pub(super) fn request<S: Stack>(&mut self, now: Time, conn: u32, stack: &mut S) -> Result<(), S::Error> {
         let Some((exchange, at)) = self.exchange(conn) else { return Ok(()) };
         // The first exchange started with the connection.
@@ -85,13 +85,13 @@ impl Driver<'_> {
         stack.write(now, conn, End::Opener, Data::Message(u64::from(exchange.request)))
     }
 
-    /// The server sends the response of the exchange under way.
+    /// Sends the server's response of the current exchange.
     pub(super) fn respond<S: Stack>(&mut self, now: Time, conn: u32, stack: &mut S) -> Result<(), S::Error> {
         let Some((exchange, _)) = self.exchange(conn) else { return Ok(()) };
         stack.write(now, conn, End::Accepter, Data::Message(exchange.response))
     }
 
-    /// A request has arrived at the server, or a response at the client.
+    /// Handles the arrival of a request at the server, or of a response at the client.
     pub(super) fn exchanged<S: Stack>(
         &mut self,
         now: Time,
@@ -149,7 +149,7 @@ impl Driver<'_> {
         }
     }
 
-    /// The exchange under way on a connection, and its number there.
+    /// Returns the current exchange of a connection, and its number on this connection.
     fn exchange(&self, conn: u32) -> Option<(Exchange, usize)> {
         match &self.connections[conn as usize].usage {
             Usage::Exchanges { exchanges, at } => exchanges.get(*at).map(|exchange| (*exchange, *at)),

@@ -20,7 +20,7 @@ pub(super) struct Dial {
     stage: Stage,
     /// When the stage began.
     since: Time,
-    /// When the self probes on it were sent that have no answer yet.
+    /// The times at which those self probes were sent that have no response yet.
     asked: VecDeque<Time>,
 }
 
@@ -29,18 +29,18 @@ pub(super) struct Dial {
 enum Stage {
     /// A foreign probe waits for the SYN-ACK.
     Tcp,
-    /// It waits for the server's first message of TLS.
+    /// A foreign probe waits for the server's first message of TLS.
     Tls,
-    /// It waits for the response.
+    /// A foreign probe waits for the response to its request.
     Http,
-    /// A connection that will carry load waits for its handshake or for the request.
+    /// A connection that will carry load is not ready: its handshake is not complete, or the server waits for the request.
     Opening,
-    /// It carries load.
+    /// The connection carries load.
     Loading,
 }
 
 impl Driver<'_> {
-    /// The tester's time has come. Returns when it comes again.
+    /// Does the steps of a test that are due now. Returns the time of the next call.
     pub(super) fn probe<S: Stack>(
         &mut self,
         now: Time,
@@ -74,7 +74,7 @@ impl Driver<'_> {
         Ok(next)
     }
 
-    /// The connections that carry load by now.
+    /// Returns the connections that carry load now.
     fn loads(&self, row: u32) -> Vec<u32> {
         let Some(Client::Tester(_, loads)) = self.players[row as usize].client.as_deref() else { return Vec::new() };
         let is_loaded = |conn: &u32| self.dial_of(*conn).is_some_and(|dial| dial.stage == Stage::Loading);
@@ -90,13 +90,13 @@ impl Driver<'_> {
         }
     }
 
-    /// Bytes that the connections with load have moved, by what their senders know.
+    /// Returns the bytes that the connections with load have moved, as far as their senders have received ACKs.
     fn moved<S: Stack>(&self, row: u32, stack: &mut S) -> Result<u64, S::Error> {
         let end = self.loaded_end(row);
         self.loads(row).into_iter().try_fold(0, |sum, conn| Ok(sum + stack.acked(conn, end)?))
     }
 
-    /// The client opens a connection.
+    /// Opens a connection from the client, which waits in this stage.
     fn dial<S: Stack>(&mut self, now: Time, row: u32, stage: Stage, stack: &mut S) -> Result<u32, S::Error> {
         let dial = Dial { stage, since: now, asked: VecDeque::new() };
         self.connect(now, row, Usage::Dial(Box::new(dial)), stack)
@@ -116,7 +116,7 @@ impl Driver<'_> {
         }
     }
 
-    /// The handshake of a connection is complete at the client.
+    /// Handles the end of a connection's handshake at the client.
     pub(super) fn dialled<S: Stack>(&mut self, now: Time, conn: u32, stack: &mut S) -> Result<(), S::Error> {
         let row = self.connections[conn as usize].row;
         match (self.dial_of(conn).map(|dial| dial.stage), self.loaded_end(row)) {
@@ -130,7 +130,7 @@ impl Driver<'_> {
         }
     }
 
-    /// This end carries load from now on.
+    /// Starts the load at this end of a connection.
     fn load<S: Stack>(&mut self, now: Time, conn: u32, end: End, stack: &mut S) -> Result<(), S::Error> {
         if let Some(dial) = self.dial_of_mut(conn) {
             dial.stage = Stage::Loading;
@@ -138,7 +138,7 @@ impl Driver<'_> {
         stack.write(now, conn, end, Data::Endless)
     }
 
-    /// A stage of a foreign probe is complete.
+    /// Records the duration of a foreign probe's stage that is complete.
     fn timed<S: Stack>(&mut self, now: Time, conn: u32, timed: Timed, stack: &mut S) {
         if let Some(dial) = self.dial_of(conn) {
             let took = now.since(dial.since);
@@ -146,7 +146,7 @@ impl Driver<'_> {
         }
     }
 
-    /// The client sends the next request of a foreign probe, or the one for the load.
+    /// Sends the next request of a foreign probe, or the request that makes the server start its load.
     fn ask<S: Stack>(&mut self, now: Time, conn: u32, stage: Stage, stack: &mut S) -> Result<(), S::Error> {
         if let Some(dial) = self.dial_of_mut(conn) {
             (dial.stage, dial.since) = (stage, now);
@@ -155,7 +155,7 @@ impl Driver<'_> {
         stack.write(now, conn, End::Opener, Data::Message(u64::from(bytes)))
     }
 
-    /// The client sends a self probe on one of the connections with load.
+    /// Sends a self probe from the client, on one of the connections with load.
     fn ask_under_load<S: Stack>(&mut self, now: Time, row: u32, stack: &mut S) -> Result<(), S::Error> {
         let loads = self.loads(row);
         let Some(Client::Tester(tester, _)) = self.players[row as usize].client.as_deref_mut() else {
@@ -171,7 +171,7 @@ impl Driver<'_> {
         stack.write(now, conn, End::Opener, Data::Message(u64::from(GET)))
     }
 
-    /// A request has arrived at the server, or a response at the client.
+    /// Handles the arrival of a request at the server, or of a response at the client.
     pub(super) fn dial_arrived<S: Stack>(
         &mut self,
         now: Time,
