@@ -7,9 +7,8 @@ use crate::histogram::Histogram;
 use crate::setup::LinkSetup;
 use crate::slices::{Slices, Windows};
 
-/// Totals of the departures within one slice or bin. The fields are ordered so that the code never updates two
-/// neighbours one after the other: compilers would merge such updates into vector gathers and scatters, which cost more
-/// than two additions.
+/// Totals of the departures within one slice or bin. The fields are ordered so that no two neighbours are updated
+/// together: compilers would merge such updates into vector gathers and scatters, which cost more than two additions.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Tally {

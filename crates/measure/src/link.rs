@@ -12,8 +12,8 @@ use crate::queue::{Queue, QueueWindow};
 pub use crate::setup::LinkSetup;
 use crate::slices::bin_width;
 
-/// The meter of a queue and its link. Calls must come in order of time. Only [`LinkMeter::sent`] need not: it may be
-/// called at any time from when the transmission is certain to its end, in order of transmissions.
+/// The meter of a queue and its link. Calls must come in order of time. Only [`LinkMeter::sent`] follows another rule:
+/// calls come in order of transmissions, each as soon as its transmission is certain or as late as its end.
 #[derive(Clone, Debug)]
 pub struct LinkMeter {
     setup: LinkSetup,

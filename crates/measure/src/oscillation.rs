@@ -51,7 +51,7 @@ struct Autocorrelation {
 }
 
 impl Autocorrelation {
-    /// `None` for a constant series.
+    /// Prepares the autocorrelation of a series; `None` for a constant series.
     fn new(samples: &[f64]) -> Option<Autocorrelation> {
         let n = samples.len() as f64;
         let mean = samples.iter().sum::<f64>() / n;

@@ -88,9 +88,10 @@ fn as_map<S: Serializer, V: Serialize>(entries: &[(String, V)], serializer: S) -
 /// Jain's fairness index: 1 if all shares are equal, 1/n if one of n has everything.
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
 pub struct Jain {
-    /// Over the goodputs of bulk flows; `None` if there is none, or all goodputs are zero.
+    /// The index of the bulk flows' goodputs; `None` if there are no bulk flows, or all goodputs are zero.
     pub goodput: Option<f64>,
-    /// Over drops / packets of all entries that sent packets; 1 if nothing was dropped, `None` if nothing was sent.
+    /// The index of the ratios drops / packets of all entries that sent packets; 1 if nothing was dropped, `None` if
+    /// nothing was sent.
     pub drop_share: Option<f64>,
 }
 

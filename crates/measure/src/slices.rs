@@ -55,8 +55,8 @@ pub(crate) struct Slices {
 }
 
 impl Slices {
-    /// Starts at time zero of a run of length `end`, measured within `measure`, with at most `bins` bins (0: no
-    /// series).
+    /// Creates the first slice, which starts at time zero. The run ends at `end` and is measured within `measure`. The
+    /// series has at most `bins` bins; 0 means no series.
     pub fn new(measure: (Time, Time), end: Time, bins: u32) -> Slices {
         let bin_width = bin_width(end, bins);
         let mut slices =

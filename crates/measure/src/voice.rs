@@ -17,7 +17,7 @@ const TELR: f64 = 65.0;
 const WEPL: f64 = 110.0;
 /// Sum of all noise sources at the 0 dBr point, computed from the defaults (dBm0p).
 const NO: f64 = -61.18;
-/// Is, the simultaneous impairment factor, computed from the defaults.
+/// The simultaneous impairment factor Is, computed from the defaults.
 const IS: f64 = 1.41;
 
 /// Equipment impairment factor Ie and packet-loss robustness factor Bpl of a codec (G.113 appendix I).

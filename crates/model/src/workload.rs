@@ -204,7 +204,7 @@ pub enum App {
     Video(Video),
     /// A test of responsiveness under load. The client is the host at the right end.
     Rpm(Rpm),
-    /// Transfers of drawn sizes, each over a new connection. A transfer waits while its group has the largest number of active ones.
+    /// Transfers of drawn sizes, each over a new connection. A transfer waits while its group has reached its cap.
     Sizes {
         /// Time of arrival and size in bytes, in order of arrival.
         arrivals: Vec<(Time, u64)>,

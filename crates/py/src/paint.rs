@@ -260,7 +260,7 @@ impl OutlineBuilder for Letters {
     }
 }
 
-// ---- the door ----
+// ---- Python interface ----
 
 #[pymethods]
 impl Fonts {

@@ -104,9 +104,9 @@ pub fn paste(line: &str, device: &str) -> PyResult<(Option<String>, String)> {
     Ok((paste.line, paste.note))
 }
 
-/// For each of several seeds (one row each): for each of `kinds` labels, the number of the trace's packets that are
-/// dropped or marked, followed by the sum of sojourn times in microseconds of the delivered ones. `told` is the link
-/// rate that the discipline is configured for.
+/// Replays a trace once for each seed, and returns one row per seed. A row has the number of dropped or marked packets
+/// with each of `kinds` labels, followed by the total sojourn time of the delivered packets with each label, in
+/// microseconds. `told` is the link rate for which the discipline is configured.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "each by its name")]
 pub fn sums(
@@ -130,8 +130,8 @@ pub fn as_in(line: &str, linux: Version) -> String {
     sojourn_core::qdisc::tc::as_in(line, linux)
 }
 
-/// Returns the parts of ours that a line for `tc` needs in Linux: the name of the discipline's module, and whether `tc`
-/// needs a plugin.
+/// Returns which parts of this project Linux needs for a discipline: the name of the discipline's module, and whether
+/// `tc` needs a plugin.
 #[pyfunction]
 pub fn needs(line: &str) -> (Option<&'static str>, bool) {
     sojourn_core::qdisc::linux::needs(line)

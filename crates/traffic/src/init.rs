@@ -16,11 +16,11 @@ use crate::modules::{MODULES, WORK};
 
 /// Mount point of the run's folder in the guest.
 const RUN: &str = "/run/sojourn/run";
-/// The request of the host, and the answer.
+/// The files with the host's request and with the guest's answer.
 const JOB: &str = "job.json";
 const ENDED: &str = "ended.json";
 
-/// Runs the guest from start to power-off. Returns only under another init, with whether the job succeeded.
+/// Runs the guest from start to power-off. Returns only under another init; the value says whether the job succeeded.
 pub fn main() -> bool {
     match std::env::var_os(WORK) {
         Some(folder) => work(Path::new(&folder)),

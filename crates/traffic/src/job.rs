@@ -67,7 +67,7 @@ impl Sink {
     }
 }
 
-/// One run of a plan: the plan, so that the guest makes it again, and how the run is made.
+/// The job of one run: the plan, from which the guest draws the scenario again, and the options of the run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// Always `run`.

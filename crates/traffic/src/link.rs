@@ -1,4 +1,4 @@
-//! Control of our network device and its probe, kernel/guest/link_control.c, by lines of text.
+//! Controls our network device and its probe (kernel/guest/link_control.c) with lines of text.
 
 use std::fs;
 use std::io;

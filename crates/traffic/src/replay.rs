@@ -18,7 +18,7 @@ use crate::{express, flows, modules, os, seal, tc_stats};
 
 /// The trace, in the run's folder.
 pub const TRACE: &str = "trace.bin";
-/// The fates of its packets.
+/// The fates of the trace's packets, in the run's folder.
 pub const FATES: &str = "fates.bin";
 /// The discipline's counters after the last packet, as `tc -s` prints them: JSON, or null if tc prints none.
 pub const STATS: &str = "stats.json";
@@ -96,7 +96,8 @@ pub fn words(text: &str, version: (u32, u32)) -> Result<Vec<String>, String> {
     Ok(split(if all.len() == 1 { first.trim_start_matches("handle 1: ") } else { first }))
 }
 
-/// Returns the `tc` commands to run after that with [`words`]: htb's class, and the child of a shaper.
+/// Returns the `tc` commands that follow the command with the arguments of [`words`]. They add htb's class and the
+/// child of a shaper.
 pub fn more(line: &str) -> Vec<Vec<String>> {
     let Ok((spec, _)) = Spec::parse(line) else { return Vec::new() };
     commands(&spec)[1..].iter().map(|line| line.split_ascii_whitespace().map(str::to_owned).collect()).collect()

@@ -39,9 +39,9 @@ fn left_out(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// Queries all disciplines in the current namespace: `qdiscs`, the JSON of tc, and by device the text of its `classes`,
-/// as only recent versions print classes as JSON. `tc` runs tc with the given arguments; `of_device` is appended to the
-/// first command.
+/// Queries all disciplines in the current namespace. The result has tc's JSON in `qdiscs`, and tc's text about the
+/// classes of each device in `classes`: only recent versions of tc print classes as JSON. `tc` runs tc with the given
+/// arguments; `of_device` is appended to the first command.
 ///
 /// # Errors
 /// `tc` fails.

@@ -92,7 +92,8 @@ pub type Cable = [End; 2];
 /// A change of a namespace's devices, addresses, neighbours or routes. It is displayed as arguments of `ip`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Setting {
-    /// Creates a device that passes packets through its discipline and back to where they came from (ifb).
+    /// Creates an ifb device. It passes packets that are redirected to it through its discipline, and then returns them
+    /// to the device from which they came.
     Ifb {
         /// Name of the device.
         device: String,
@@ -108,7 +109,7 @@ pub enum Setting {
         /// Whether to set the device up.
         up: bool,
     },
-    /// Gives a device an address, with a prefix of two addresses.
+    /// Gives a device an address. Its prefix contains only the addresses of the two ends of the cable.
     Address {
         /// Name of the device.
         device: String,

@@ -410,7 +410,7 @@ impl<'a> Driver<'a> {
         stack.write(now, conn, End::Opener, Data::Last(bytes))
     }
 
-    /// Starts a transfer that arrives, or lets it wait if its group has the largest number of active transfers.
+    /// Starts a transfer that arrives, or lets it wait if its group has reached its cap.
     fn arrival<S: Stack>(
         &mut self,
         now: Time,

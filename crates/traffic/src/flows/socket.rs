@@ -269,8 +269,8 @@ pub fn take_datagram(fd: &OwnedFd) -> io::Result<Option<(u32, Time)>> {
     }
 }
 
-/// Creates a socket for echo requests with this identifier, DSCP and ECN field. The kernel of the other host replies with the same
-/// DSCP and ECN field.
+/// Creates a socket for echo requests with this identifier, DSCP and ECN field. The kernel of the other host replies with the DSCP
+/// and ECN field that arrived.
 pub fn pinger(from: Ipv4Addr, identifier: u16, tos: u8) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let fd = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, Some(ipproto::ICMP))?;

@@ -14,7 +14,8 @@ use crate::flows::played::Played;
 use crate::probe::Record;
 use crate::topology;
 
-/// The meters of all flows. Events of applications are merged in; at equal times they come last.
+/// The meters of all flows. Events of applications are merged with the other events by time; at equal times they come
+/// last.
 pub struct Flows<'a> {
     scenario: &'a Scenario,
     played: &'a Played,

@@ -1,5 +1,5 @@
-//! The slow and obvious [`output`]: it sorts a list of all packets, and a list of all inputs of the flows' meters. Both
-//! versions must agree on random files.
+//! A slow and simple version of [`output`] for tests. It sorts a list of all packets, and a list of all inputs of the
+//! flows' meters. Both versions must agree on random files.
 
 use proptest::prelude::*;
 use sojourn_core::units::Span;

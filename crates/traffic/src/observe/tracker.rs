@@ -20,8 +20,8 @@ pub const SYN: u8 = 0x02;
 pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
 const ICMP: u8 = 1;
-/// Linux frees the packets that a change of a discipline drops within this time after the change, once `tc` has
-/// finished.
+/// A change of a discipline may drop packets. Linux frees them when `tc` has finished, at most this long after the
+/// change.
 const CHANGE: Span = Span::from_millis(1);
 
 /// State of a connection while its packets are visited in order.
@@ -29,9 +29,9 @@ const CHANGE: Span = Span::from_millis(1);
 struct Known {
     /// Initial sequence numbers of the opener and the accepter.
     isn: [Option<u32>; 2],
-    /// By link and side: the highest sequence number sent so far.
+    /// The highest sequence number sent so far, by link and by side.
     high: Box<[[u32; 2]]>,
-    /// By side: segments that were lost, or were retransmitted at some link.
+    /// The segments that were lost, or were retransmitted at some link, by side.
     again: [Vec<u32>; 2],
 }
 
@@ -57,7 +57,7 @@ pub struct Tracker<'a> {
     scenario: &'a Scenario,
     mode: Mode,
     origin: u64,
-    /// By entry: its connections, sorted by port and then by time of opening.
+    /// The connections of each entry, sorted by port and then by time of opening.
     opened: Vec<Vec<Opened>>,
     known: Vec<Known>,
 }
