@@ -16,17 +16,17 @@ from sojourn import identity, queues, words
 from sojourn.records import RunRecord
 
 Values = list[list[float | None]]
-"""A list for each case, with a value for each of its seeds."""
+"""One list for each case, with one value for each of its seeds."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a number of a run is: in the entry of a queue, of one or several flows, or of the run itself."""
+    """Where a number is in a run's JSON: in the entry of a queue, of one or several flows, or of the run itself."""
 
     path: str
     """Keys of the JSON entry, joined by dots: `sojourn_ms.p95`."""
     queues: tuple[str, ...] = ()
-    """Names of queues; the number is the sum over them."""
+    """Names of queues. With several, the number is the sum over them."""
     flows: tuple[str, ...] = ()
     """Shared names of flows: `bulk0` means bulk0.0, bulk0.1, …"""
     how: str = "mean"
@@ -34,11 +34,14 @@ class Address:
     above_base: bool = False
     """Whether each flow's base RTT, in ms, is subtracted."""
     parts: tuple[Address, ...] = ()
-    """Other numbers of the run: this one combines those that exist, by `how`."""
+    """Addresses of other numbers of the run. If there are any, this number combines those that exist, in the way `how`.
+    """
 
     @property
     def text(self) -> str:
-        """The address as in `sojourn sweep`; unique only for one queue, or for a mean over flows of one name."""
+        """The address as `sojourn sweep` writes it. It is unambiguous only for one queue, or for a mean over flows of
+        one name.
+        """
         if self.queues:
             return f"hops.{self.queues[0]}.{self.path}"
         return f"flows.{self.flows[0]}.{self.path}" if self.flows else self.path
@@ -60,7 +63,7 @@ OVER: Mapping[str, Callable[[Sequence[float]], float | None]] = {
 
 
 def shared_name(flow: str) -> str:
-    """The name of flows that were one entry of the scenario: without their numbers."""
+    """Returns the name that flows of one scenario entry share: `bulk0` for `bulk0.1`."""
     return ".".join(part for part in flow.split(".") if not part.isdigit())
 
 
@@ -114,10 +117,10 @@ class Cases:
     """For each case, the discipline of each queue as a `tc` line."""
     flows: list[Flow]
     random: bool
-    """Whether any case depends on the seed, as far as is known."""
+    """Whether the results of any case depend on the seed; true if that is not known."""
     read: Callable[[Address], Values] = field(repr=False)
     undescribed: tuple[str, ...] = ()
-    """The queues for which the file gives no discipline: `undescribed`."""
+    """The queues to which the scenario file gives no discipline; see the function `undescribed`."""
 
     @property
     def compared(self) -> str:
@@ -125,10 +128,12 @@ class Cases:
         return self.shown[0]
 
     def labels(self, queue: str | None = None) -> list[str]:
-        """Each case's label in a table of this queue: what differs from the others, or the discipline if nothing does.
+        """Returns each case's label in a table of this queue: the values that distinguish it from the other cases, or
+        the queue's discipline if nothing differs.
 
-        Where that names only disciplines of other queues and this queue has several, its own follow: `codel: pfifo
-        limit 1000`. If it has one, `own_discipline` is it. Without `queue` they are the compared queue's.
+        The label may name only disciplines of other queues. If this queue then has several disciplines, its own is
+        appended: `codel: pfifo limit 1000`. If it has a single one, `own_discipline` returns it. Without `queue`, the
+        labels are for the compared queue.
         """
         about = queue or self.compared
         if len(self._own_disciplines(about)) < 2:
@@ -137,11 +142,15 @@ class Cases:
         return [f"{name}: {of_case[about]}" for name, of_case in zip(names, self.qdiscs, strict=True)]
 
     def own_discipline(self, queue: str) -> str:
-        """The discipline that a queue has in all cases, where its rows' labels name only those of other queues."""
+        """Returns the discipline that a queue has in all cases, if the labels of its rows name only disciplines of
+        other queues; otherwise an empty text.
+        """
         return next(iter(self._own_disciplines(queue)), "") if len(self._own_disciplines(queue)) == 1 else ""
 
     def _own_disciplines(self, queue: str) -> list[str]:
-        """A queue's disciplines, where the labels of its rows name only those of other queues; otherwise none."""
+        """Returns a queue's disciplines if the labels of its rows name only disciplines of other queues; otherwise
+        none.
+        """
         named = [queues.queue_of_key(key, self.queues) for key in self._keys(queue) if key.endswith(".qdisc")]
         if not named or queue in named:
             return []
@@ -155,7 +164,9 @@ class Cases:
         return [label or of_case.get(queue, "") for label, of_case in zip(said, self.qdiscs, strict=True)]
 
     def _swept_together(self) -> list[list[str]]:
-        """The labels of each of several queues whose disciplines are swept together; none without such."""
+        """Returns the labels for each queue whose discipline is swept together with that of another queue. Returns none
+        if fewer than two queues are swept in this way.
+        """
         own = []
         for queue in self.queues:
             keys = self._keys(queue)
@@ -164,10 +175,12 @@ class Cases:
         return own if len(own) > 1 else []
 
     def short_labels(self, queue: str | None = None) -> list[str]:
-        """The labels in tables that are about no queue, and where a queue's labels are repeated: disciplines' names
-        alone where these differ, whose whole lines the queue's table has; nothing where there is only one case.
+        """Returns short labels: for tables that are about no particular queue, and for places that repeat the labels of
+        a queue's table. They name disciplines without parameters where the names alone distinguish the cases; the
+        queue's own table has the whole lines. A single case has an empty label.
 
-        Without `queue` they hold for all queues whose disciplines are swept together, or else are the compared queue's.
+        Without `queue`, the labels describe all queues whose disciplines are swept together, or else the compared
+        queue.
         """
         if len(self.sets) == 1:
             return [""]
@@ -182,13 +195,13 @@ class Cases:
         return words.merged(list(zip(*together, strict=True))) if together else self._differences(about)
 
     def along(self, queue: str) -> list[str]:
-        """The queues of the path in the direction of this one."""
+        """Returns the queues of the path that have the same direction as this one."""
         reverse = queue.endswith(queues.REVERSE)
         return [name for name in self.queues if name.endswith(queues.REVERSE) == reverse]
 
     @property
     def shares_path(self) -> bool:
-        """Whether another shown queue is in the compared queue's direction of the path."""
+        """Whether another queue that is shown has the same direction as the compared queue."""
         return any(name in self.shown for name in self.along(self.compared) if name != self.compared)
 
     @property
@@ -198,7 +211,7 @@ class Cases:
 
 
 def of_records(records: Sequence[Record]) -> Cases:
-    """The cases of runs, in the plan's order. Runs that differ only in their seed are one case."""
+    """Returns the cases of these runs, in the plan's order. Runs that differ only in their seed are one case."""
     results = [one.result for one in records]
     groups = list(grouped(records).values())
     firsts = [group[0] for group in groups]
@@ -220,7 +233,7 @@ def of_records(records: Sequence[Record]) -> Cases:
 
 
 def is_random(record: Record) -> bool:
-    """Whether the run depends on its seed; assumed where a record does not say."""
+    """Returns whether the run's result depends on its seed. It is assumed to if the record does not say."""
     return bool(record.about.get("draws", True))
 
 
@@ -228,7 +241,7 @@ Some = TypeVar("Some", bound=Record)
 
 
 def grouped(records: Sequence[Some]) -> dict[str, list[Some]]:
-    """Runs by what they set."""
+    """Groups runs by the values that they set."""
     groups: dict[str, list[Some]] = {}
     for record in records:
         groups.setdefault(repr(record.result["set"]), []).append(record)
@@ -236,7 +249,7 @@ def grouped(records: Sequence[Some]) -> dict[str, list[Some]]:
 
 
 def users_of(scenario: str, sets: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The users of a scenario's flows, by the flows' shared names; of those that have the same user in all cases."""
+    """Maps the shared name of flows to their user. Flows whose user is not the same in all cases are left out."""
     document = identity.document(scenario)
     found: dict[str, set[str]] = {}
     for one in sets if document else ():
@@ -247,9 +260,10 @@ def users_of(scenario: str, sets: Sequence[Mapping[str, Any]]) -> dict[str, str]
 
 
 def undescribed(scenario: str, sets: Iterable[Mapping[str, Any]], names: Sequence[str]) -> tuple[str, ...]:
-    """The reverse queues of a scenario to which neither its text nor a run's values give a discipline.
+    """Returns the reverse queues to which neither the scenario's text nor a swept value gives a discipline.
 
-    They are FIFOs with the limit of the hop's discipline, and so differ where that one is swept.
+    These queues are FIFOs with the limit of the hop's other discipline. If that discipline is swept, they may therefore
+    differ between cases.
     """
     document = identity.document(scenario)
     if not document:
@@ -261,7 +275,9 @@ def undescribed(scenario: str, sets: Iterable[Mapping[str, Any]], names: Sequenc
 
 
 def flows_of(abouts: Any, users: Mapping[str, str]) -> list[Flow]:
-    """All flows that a plan's descriptions of runs name, by their shared names, in their order."""
+    """Returns all flows that these descriptions of runs name, one for each shared name, in the order of the
+    descriptions.
+    """
     found: dict[str, Flow] = {}
     for about in abouts:
         for one in about["flows"]:
@@ -289,13 +305,13 @@ def read(record: Record, address: Address) -> float | None:
 
 
 def combined(values: Sequence[float | None], how: str) -> float | None:
-    """One number of those that exist, by a key of `OVER`; None if none exists."""
+    """Combines the numbers that exist into one, in the way that a key of `OVER` names. Returns None if none exists."""
     present = [value for value in values if value is not None]
     return OVER[how](present) if present else None
 
 
 def goodput(result: Mapping[str, Any]) -> float:
-    """Payload acknowledged, all flows of a run together, in Mbit/s."""
+    """Returns the rate of acknowledged payload of all flows of a run together, in Mbit/s."""
     return math.fsum(flow["goodput_mbit"] or 0.0 for flow in result["flows"])
 
 
@@ -310,7 +326,7 @@ def _leaf(value: Any, path: str) -> float | None:
 
 @dataclass(frozen=True)
 class Case:
-    """One of the cases: its runs, which differ in their seed only."""
+    """A case with its runs, which differ in their seed only."""
 
     label: str
     """The words that distinguish it from the other cases; if nothing varies, the discipline of the compared queue."""
@@ -318,7 +334,7 @@ class Case:
     """The discipline line of the queue that is compared."""
     runs: list[RunRecord]
     labels: Mapping[str, str] = field(default_factory=dict)
-    """By queue, its label in a table or picture of that queue."""
+    """Maps a queue to the case's label in a table or picture of that queue."""
 
     @property
     def first(self) -> RunRecord:
@@ -326,11 +342,11 @@ class Case:
         return self.runs[0]
 
     def label_at(self, hop: str) -> str:
-        """The label of a row of this queue's numbers."""
+        """Returns the label of a row that has this queue's numbers."""
         return self.labels.get(hop, self.label)
 
     def hop(self, name: str) -> list[dict[str, Any]]:
-        """One hop's numbers, of every seed."""
+        """Returns one hop's numbers for every seed."""
         return [record.result["hops"][name] for record in self.runs]
 
 
@@ -362,17 +378,19 @@ def qdisc_of(record: RunRecord, hop: str) -> str:
 
 
 def labels(sets: Sequence[Mapping[str, Any]], queue: str, names: Sequence[str]) -> list[str]:
-    """A label for each case in a table of this queue: the values of `label_keys`, equal ones once; empty where nothing
-    varies."""
+    """Returns a label for each case in a table of this queue. It has the values of `label_keys`; equal values appear
+    once. It is empty if nothing varies.
+    """
     keys = label_keys(sets, queue, names)
     return words.labels([{key: one[key] for key in keys if key in one} for one in sets])
 
 
 def label_keys(sets: Sequence[Mapping[str, Any]], queue: str, names: Sequence[str]) -> list[str]:
-    """The keys whose values are the cases' labels in a table of this queue.
+    """Returns the keys whose values make up the cases' labels in a table of this queue.
 
-    The queue's own keys, if those tell all cases apart (a discipline swept together with that of the other direction
-    needs no mention); else disciplines, if they do; else every key that varies.
+    These are the queue's own keys if their values distinguish all cases: then a discipline of the other direction that
+    is swept together with this one is not mentioned. Otherwise they are all keys of disciplines, if these distinguish
+    the cases; otherwise every key that varies.
     """
     varied = varied_keys(sets)
     own = [key for key in varied if queues.queue_of_key(key, names) == queue]

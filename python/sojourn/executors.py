@@ -1,7 +1,7 @@
 """Executors: they play many runs at a time.
 
-`Cores` uses the cores of this machine. An executor plays items of any kind for a `Work`, which says how an item is
-played, whether it is still to be played, and where its outcome is kept.
+`Cores` uses the cores of this machine. An executor plays items of any kind for a `Work`. The `Work` decides how an item
+is played, whether it still needs to be played, and where its outcome is kept.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Generic, Protocol, TypeVar
 from sojourn import _core
 
 POLL_S = 0.1
-"""Seconds between two checks of the progress and for Ctrl-C."""
+"""Seconds between two checks of the progress and of Ctrl-C."""
 
 KEEP_S = 0.1
-"""Seconds for which an outcome may wait for others that are kept together with it."""
+"""Seconds that an outcome may wait, so that several outcomes are kept with one call."""
 MOST_UNKEPT = 64
-"""Outcomes that may wait to be kept."""
+"""The largest number of outcomes that may wait to be kept."""
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -32,10 +32,12 @@ OutcomeOut = TypeVar("OutcomeOut", covariant=True)
 
 
 class Task(Protocol[ItemIn, OutcomeOut]):
-    """How an item is played. It can be pickled, so that another process plays the same."""
+    """How an item is played. It can be pickled, so that another process can play the item in the same way."""
 
     def key(self, item: ItemIn, /) -> object:
-        """All that the outcome depends on besides the item; equal in every process that may play the item."""
+        """Everything that the outcome depends on besides the item. It must be equal in every process that plays
+        items.
+        """
 
     def play(self, item: ItemIn, progress: _core.Progress, /) -> OutcomeOut | None:
         """Plays an item. Returns None if it was stopped."""
@@ -46,14 +48,16 @@ class Work(Protocol[ItemIn, Outcome]):
 
     @property
     def task(self) -> Task[ItemIn, Outcome]:
-        """How they are played."""
+        """How the items are played."""
 
     @property
     def is_adaptive(self) -> bool:
-        """Whether the next item depends on the outcomes so far, so that none of them may wait to be kept."""
+        """Whether the choice of the next item depends on the outcomes so far. Then each outcome is kept at once."""
 
     def reserve(self, item: ItemIn) -> AbstractContextManager[bool]:
-        """Holds an item while it is played and kept; False if it is not to be played here and now."""
+        """Reserves an item until its outcome is kept. The value is False if this process should not play the item
+        now.
+        """
 
     def keep(self, items: Sequence[ItemIn], outcomes: Sequence[Outcome]) -> None:
         """Keeps the outcomes of items that were played together."""
@@ -69,19 +73,21 @@ class Executor(Protocol):
     def each(
         self, todo: Iterator[Item | None], work: Work[Item, Outcome], tell: Tell = ...
     ) -> Iterator[tuple[Item, Outcome | None]]:
-        """Plays the items of `todo`, and yields each with its outcome when it is kept, in any order.
+        """Plays the items of `todo`. Yields each item with its outcome, once the outcome is kept, in any order.
 
-        The outcome is None if the item was not to be played here and now. None from `todo` means that there is nothing
-        to play at the moment. The first error, Ctrl-C, or a caller who leaves stops what is playing.
+        The outcome is None if the item could not be reserved. None from `todo` means that there is nothing to play at
+        the moment. The items that are playing are stopped at the first error, at Ctrl-C, and when the caller closes
+        this iterator.
         """
 
 
 @dataclass(frozen=True)
 class Cores:
-    """This machine's cores: a thread for each, since a simulation needs no GIL and a guest is a process of its own.
+    """Plays items on this machine's cores, with one thread for each core. Threads suffice because a simulation releases
+    the GIL, and a guest is a separate process.
 
-    A further thread keeps the outcomes, those of KEEP_S together: each call waits for the disk, longer than a short run
-    plays.
+    One more thread keeps the outcomes; those of the last KEEP_S are kept with one call. Each call waits for the disk,
+    which takes longer than a short run.
     """
 
     jobs: int | None = None
@@ -90,7 +96,7 @@ class Cores:
     def each(
         self, todo: Iterator[Item | None], work: Work[Item, Outcome], tell: Tell = lambda _simulated_s: None
     ) -> Iterator[tuple[Item, Outcome | None]]:
-        """As `Executor.each`. `todo` is asked for the next item only when a core is free."""
+        """See `Executor.each`. The next item is taken from `todo` only when a core is free."""
         most = self.jobs or os.cpu_count() or 1
         most_unfinished = most if work.is_adaptive else most + MOST_UNKEPT
         session = _Session(work, most)
@@ -115,26 +121,28 @@ class Cores:
 
 @dataclass
 class _Played(Generic[Item, Outcome]):
-    """An item that was played, or was not to be played here and now."""
+    """An item that was played, or that could not be reserved."""
 
     item: Item
     progress: _core.Progress
     reserved: ExitStack
-    """Holds the item until its outcome is kept."""
+    """Keeps the item reserved until its outcome is kept."""
     outcome: Outcome | None = None
 
 
 class _Session(Generic[Item, Outcome]):
-    """One call of `Cores.each`. Attributes belong to the caller's thread; the others send it events."""
+    """The state of one call of `Cores.each`. Only the caller's thread uses these attributes; the other threads send it
+    events.
+    """
 
     def __init__(self, work: Work[Item, Outcome], most: int) -> None:
         self.work = work
         self.playing: set[_core.Progress] = set()
         """The progress of each item that is playing."""
         self.unfinished = 0
-        """Items that are playing, or are played and not yet kept."""
+        """The number of items that are playing, or were played and are not yet kept."""
         self.ready: list[_Played[Item, Outcome]] = []
-        """Items that are played and will be kept together."""
+        """Items that were played and wait to be kept together."""
         self.ready_since = 0.0
         self.cores = ThreadPoolExecutor(max_workers=most, thread_name_prefix="sojourn")
         self.keeper = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sojourn-keep")
@@ -149,7 +157,7 @@ class _Session(Generic[Item, Outcome]):
         self.cores.submit(self._play, item, progress)
 
     def finished(self) -> Iterator[tuple[Item, Outcome | None]]:
-        """Yields items that are finished; waits POLL_S at most."""
+        """Yields finished items. Waits at most POLL_S for one."""
         try:
             event = self.events.get(timeout=POLL_S)
         except Empty:
@@ -168,12 +176,12 @@ class _Session(Generic[Item, Outcome]):
             self.keep()
 
     def keep(self) -> None:
-        """Has the outcomes kept that are ready."""
+        """Tells the keeping thread to keep the outcomes that are ready."""
         self.keeper.submit(self._keep, self.ready)
         self.ready = []
 
     def end(self) -> None:
-        """Stops what is playing, and keeps what was played."""
+        """Stops the items that are playing, and keeps the outcomes of those that were played."""
         for progress in self.playing:
             progress.stop()
         self.cores.shutdown(wait=True, cancel_futures=True)
@@ -187,7 +195,7 @@ class _Session(Generic[Item, Outcome]):
     # ---- a thread for each core ----
 
     def _play(self, item: Item, progress: _core.Progress) -> None:
-        """Plays an item, unless it is not to be played here and now."""
+        """Plays an item if it can be reserved."""
         played = _Played[Item, Outcome](item, progress, ExitStack())
         try:
             if played.reserved.enter_context(self.work.reserve(item)):

@@ -22,7 +22,7 @@ from sojourn.words import NOTHING, rate_text, short_name, time_text
 
 NAME = "summary"
 MOST_PANELS = 4
-"""Panels of delays; goodput has one more."""
+"""The largest number of panels for delays. Goodput has one more panel."""
 COMPARABLE = 4.0
 """Delays and durations share a scale if the longest of one kind is at most this many times the longest of the other."""
 LEFT, BETWEEN = 2.3, 0.28
@@ -36,23 +36,23 @@ class Measure:
     """A delay that people notice."""
 
     name: str
-    """In the CSV, with its unit."""
+    """The name in the CSV, with its unit."""
     title: str
     unit: str
     """`ms` or `s`."""
     read: Callable[[RunRecord], Spread | None]
     meaning: str = ""
-    """A sentence for the caption, where the title is not enough."""
+    """A sentence for the caption, if the title alone is not clear."""
     hop: str = ""
-    """The queue that it is about, if it is about one."""
+    """The queue that the measure is about; empty if it is about flows."""
 
     @property
     def ms(self) -> float:
-        """Milliseconds in a unit."""
+        """The number of milliseconds in the unit."""
         return 1000.0 if self.unit == "s" else 1.0
 
     def text(self, value: float) -> str:
-        """A value with its unit."""
+        """Returns a value with its unit."""
         return time_text(value * self.ms)
 
 
@@ -61,7 +61,9 @@ def _spread(found: Mapping[str, float] | None, base: float = 0.0) -> Spread | No
 
 
 def _worst(kinds: Sequence[str], key: str, *, above_base: bool = False) -> Callable[[RunRecord], Spread | None]:
-    """Reads the worst flow of these kinds; `above_base` subtracts the base RTT."""
+    """Returns a function that reads the numbers of the worst flow of these kinds. `above_base` subtracts the flow's
+    base RTT.
+    """
 
     def read(record: RunRecord) -> Spread | None:
         bases = {flow["name"]: flow["base_rtt_ms"] for flow in record.about["flows"]} if above_base else {}
@@ -90,7 +92,7 @@ FLOWS = (
 
 
 def of_queue(hop: str, words: str, *, first: bool) -> Measure:
-    """The wait in a queue."""
+    """Returns the measure of the wait in a queue."""
 
     def read(record: RunRecord) -> Spread | None:
         return _spread(record.result["hops"][hop]["sojourn_ms"])
@@ -100,14 +102,16 @@ def of_queue(hop: str, words: str, *, first: bool) -> Measure:
 
 
 def of_hop(combinations: Sequence[Case], hop: str) -> str:
-    """Which queue it is, for the title, if several are shown."""
+    """Returns the queue's name for the title, if several queues are shown."""
     results = [record.result for one in combinations for record in one.runs]
     alone = len(results[0]["hops"]) <= 2 and not hop.endswith(queues.REVERSE) and queues.shown_in(results) == [hop]
     return "" if alone else f" of {hop}"
 
 
 def measures(combinations: Sequence[Case], hop: str) -> list[Measure]:
-    """The measures to show: the wait in the queue, the delays of the flows, and other queues if there is room."""
+    """Returns the measures to show: the wait in the compared queue, the delays of flows, and the wait in other queues
+    if there is room.
+    """
     runs = [record for one in combinations for record in one.runs]
     names = queues.shown_in([record.result for record in runs])
     waits = [of_queue(hop, of_hop(combinations, hop), first=True)]
@@ -121,32 +125,32 @@ def measures(combinations: Sequence[Case], hop: str) -> list[Measure]:
 
 
 def goodput(combination: Case) -> float:
-    """Mbit/s of all flows together, averaged over the seeds."""
+    """Returns the goodput of all flows together in Mbit/s, averaged over the seeds."""
     found = mean_of([goodput_of_run(record.result) for record in combination.runs])
     return found.value if found else 0.0
 
 
 def means(combination: Case, measure: Measure) -> tuple[Mean | None, Mean | None]:
-    """Median and 95th percentile over the seeds that have them."""
+    """Returns the median and 95th percentile, each averaged over the seeds that have it."""
     found = [measure.read(record) for record in combination.runs]
     return mean_of([one and one[0] for one in found]), mean_of([one and one[1] for one in found])
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A measure of all rows."""
+    """A panel: one measure, for all rows."""
 
     head: str
     spreads: list[tuple[Mean | None, Mean | None]]
-    """Median and 95th percentile of each row; goodput twice."""
+    """Median and 95th percentile of each row. For goodput, both are the same number."""
     most: float
-    """The longest bar of the scale."""
+    """The value of the longest bar on the panel's scale."""
     text: Callable[[float], str]
     colours: list[str]
 
     @property
     def words(self) -> list[str]:
-        """The number at the end of each row's bar."""
+        """Returns the text at the end of each row's bar."""
         return [self.text(high.value) if high else NOTHING for _, high in self.spreads]
 
 
@@ -155,7 +159,7 @@ SUBTITLE = "Solid bar: the median. Pale bar and number: 95 % are no longer. Less
 
 
 def picture(rows: Sequence[Row], hop: str) -> Picture:
-    """Bars from zero: solid to the median, pale to the 95th percentile."""
+    """Draws bars from zero: solid to the median, and pale to the 95th percentile."""
     combinations = [row.combination for row in rows]
     shown = measures(combinations, hop)
     found = [[means(one, measure) for one in combinations] for measure in shown]
@@ -192,10 +196,11 @@ def picture(rows: Sequence[Row], hop: str) -> Picture:
 
 
 def _scales(shown: Sequence[Measure], longest: Sequence[float]) -> dict[str, float]:
-    """The longest bar of the scale in ms, by unit: delays (ms) share one, and so do loads and transfers (s).
+    """Returns the longest bar of each unit's scale, in ms. Delays (ms) share a scale, and so do loads of pages and
+    transfers (s).
 
-    All are printed in the unit that suits them, so their bars are compared by eye: they share one scale unless the
-    shorter ones would be hard to see then.
+    Readers compare all bars by eye, whatever units their labels have. Therefore both units share one scale, unless the
+    shorter bars would then be hard to see.
     """
     scales: dict[str, float] = {}
     for measure, most in zip(shown, longest, strict=True):
@@ -210,7 +215,7 @@ def _is_apart(measure: Measure, shown: Sequence[Measure], scales: Mapping[str, f
 
 
 def _side_by_side(rows: Sequence[Row], panels: Sequence[Panel], footer: str) -> Sheet:
-    """A column a measure."""
+    """Draws one column for each measure, side by side."""
     wide = (WIDTH - LEFT - plot.EDGE - BETWEEN * (len(panels) - 1)) / len(panels)
     heads = [plot.lines(panel.head, wide, 9, INK) for panel in panels]
     above = max(plot.block_height(block) for block in heads) + 0.06
@@ -230,7 +235,7 @@ NARROW_LEFT = 1.5
 
 
 def _stacked(rows: Sequence[Row], panels: Sequence[Panel], footer: str) -> Sheet:
-    """A block of rows for each measure, below each other."""
+    """Draws one block of rows for each measure, one below the other."""
     wide = NARROW - NARROW_LEFT - plot.EDGE
     heads = [plot.lines(panel.head, NARROW - 2 * plot.EDGE, 10, INK) for panel in panels]
     names, heights = _names(rows, NARROW_LEFT)
@@ -247,7 +252,7 @@ def _stacked(rows: Sequence[Row], panels: Sequence[Panel], footer: str) -> Sheet
 
 
 def _names(rows: Sequence[Row], left: float) -> tuple[list[list[Line]], list[float]]:
-    """The rows' labels, and the rows' heights."""
+    """Returns the rows' labels and heights."""
     room = left - 0.12 - plot.EDGE
     alone = len(rows) == 1  # then the panels' heads have the disciplines
     names: list[list[Line]] = [
@@ -260,7 +265,7 @@ def _names(rows: Sequence[Row], left: float) -> tuple[list[list[Line]], list[flo
 
 
 def _write_names(sheet: Sheet, names: Sequence[Sequence[Line]], heights: Sequence[float], above: float) -> list[float]:
-    """The rows' labels; returns the middle of each row, in inches below the first's upper edge."""
+    """Writes the rows' labels. Returns the middle of each row, in inches below the upper edge of the first row."""
     middles, top = [], 0.0
     for block, height in zip(names, heights, strict=True):
         middles.append(top + height / 2)
@@ -270,7 +275,9 @@ def _write_names(sheet: Sheet, names: Sequence[Sequence[Line]], heights: Sequenc
 
 
 def _rooms(panels: Sequence[Panel]) -> list[float]:
-    """Inches for each panel's numbers, equal for all times: bars of a scale must be as long as their values say."""
+    """Returns the width in inches of each panel's numbers. All panels of times have the same, so that bars on one scale
+    have lengths in proportion to their values.
+    """
 
     def inches(panel: Panel) -> float:
         return max(plot.text_width(word, 9) for word in panel.words) + 0.1
@@ -284,9 +291,9 @@ def _end(mean: Mean | None) -> float:
 
 
 def _bars(axis: Axes, middles: Sequence[float], panel: Panel, room: float) -> None:
-    """A bar a row with its number at its end, on axes with a line at zero and nothing else.
+    """Draws one bar for each row, with its number at the end. The axes have a line at zero and nothing else.
 
-    The longest bar of the scale leaves `room` inches for the numbers.
+    The longest bar on the scale leaves `room` inches for the numbers.
     """
     wide, tall = axis.size
     axis.x, axis.y = Scale(0.0, (panel.most or 1.0) * wide / (wide - room)), Scale(tall, 0.0)

@@ -1,6 +1,7 @@
-"""The numbers of stored runs, by name: `goodput_mbit`, `hops.bottleneck.sojourn_ms.p95`, `flows.web0.fct_s.p50`.
+"""Reads the numbers of stored runs by their names: `goodput_mbit`, `hops.bottleneck.sojourn_ms.p95`,
+`flows.web0.fct_s.p50`.
 
-Flows NAME.0, NAME.1, … answer to NAME together, with the mean over them.
+The name NAME stands for all flows NAME.0, NAME.1, …, and gives the mean over them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ COLUMNS = ("hops", "flows", "jain", "goodput_mbit")
 
 
 def values(table: pa.Table, address: str) -> NDArray[np.float64]:
-    """A measure of each row; NaN where there is none."""
+    """Returns a measure of each row; NaN where a row does not have it."""
     column, *way = address.split(".")
     if column not in ("hops", "flows"):
         return _numbers(table[column], way)
@@ -36,7 +37,9 @@ def values(table: pa.Table, address: str) -> NDArray[np.float64]:
 def values_at(
     table: pa.Table, address: Address, bases: Sequence[Mapping[str, float]] | None = None
 ) -> NDArray[np.float64]:
-    """A measure of each row by its `Address`; `bases` are each row's base RTTs in ms, by flow, if it asks for them."""
+    """Returns a measure of each row by its `Address`. `bases` has each row's base RTTs in ms by flow, which an address
+    with `above_base` needs.
+    """
     way = address.path.split(".")
     if address.parts:
         rows = zip(*(values_at(table, one, bases) for one in address.parts), strict=True)
@@ -53,7 +56,7 @@ def values_at(
 
 
 def _split(way: Sequence[str], kind: pa.StructType) -> tuple[str, list[str]]:
-    """Name and measure: names may have dots."""
+    """Splits an address into name and measure. Names may have dots."""
     known = {field.name for field in kind}
     at = next((place for place, part in enumerate(way) if place > 0 and part in known), len(way))
     return ".".join(way[:at]), list(way[at:])
@@ -66,7 +69,9 @@ def _over_flows(
     how: str,
     bases: Sequence[Mapping[str, float]] | None = None,
 ) -> NDArray[np.float64]:
-    """For each row the wanted flows' numbers, combined by `cases.OVER[how]`; flows by whole or shared name."""
+    """Returns for each row the numbers of the wanted flows, combined by `cases.OVER[how]`. Flows are wanted by their
+    whole or shared names.
+    """
     flows = lists.flatten()
     names = pc.struct_field(flows, "name")
     chosen = [one for one in names.unique().to_pylist() if one in wanted or shared_name(one) in wanted]
@@ -99,23 +104,23 @@ def _numbers(value: pa.ChunkedArray | pa.Array, way: Sequence[str]) -> NDArray[n
 
 
 def flows(table: pa.Table) -> list[str]:
-    """The shared names of all flows."""
+    """Returns the shared names of all flows."""
     names = pc.struct_field(table["flows"].combine_chunks().flatten(), "name").unique().to_pylist()
     return sorted({shared_name(name) for name in names})
 
 
 def of_flow(address: str) -> str:
-    """The name of the flow whose measure an address is."""
+    """Returns the name of the flow in an address of a flow's measure."""
     return _split(address.split(".")[1:], columns.FLOW)[0]
 
 
 def full(address: str, hop: str) -> str:
-    """An address with its queue, which may be left out: `sojourn_ms.p95` is that of `hop`."""
+    """Returns an address with its queue, which may be left out: `sojourn_ms.p95` then means that of the queue `hop`."""
     return f"hops.{hop}.{address}" if address.split(".")[0] in {field.name for field in columns.HOP} else address
 
 
 def plain(address: str, queues: Collection[str]) -> str:
-    """An address with the queue's own name, where it says `hops.NAME.up` or `hops.NAME.down`."""
+    """Returns an address with the queue's own name, in place of `hops.NAME.up` or `hops.NAME.down`."""
     for queue in queues:
         hop = queue.removesuffix(REVERSE)
         said = f"hops.{hop}{DOWN if queue == hop else UP}."
@@ -139,11 +144,15 @@ ONLY: Mapping[str, Collection[str]] = {
     "video": ("video",),
     "rpm": ("rpm",),
 }
-"""The kinds of flows that can have a measure; measures that are not here are counts, which every flow has."""
+"""Maps a measure to the kinds of flows that can have it. Measures that are missing here are counts, which every flow
+has.
+"""
 
 
 def known(hops: Iterable[str], flows: Mapping[str, str]) -> list[str]:
-    """The addresses of the measures that a run can have; `flows` are the flows' kinds by name, whole or shared."""
+    """Returns the addresses of the measures that a run can have. `flows` maps names of flows, whole or shared, to their
+    kinds.
+    """
     found = ["goodput_mbit", *(f"jain.{field.name}" for field in columns.JAIN)]
     found += [f"hops.{name}.{path}" for name in dict.fromkeys(hops) for path in _paths(columns.HOP)]
     for name, kind in {shared_name(name): kind for name, kind in flows.items()}.items():
@@ -152,7 +161,7 @@ def known(hops: Iterable[str], flows: Mapping[str, str]) -> list[str]:
 
 
 def _paths(kind: pa.StructType) -> list[str]:
-    """The numbers of a hop or flow that have an address."""
+    """Returns the addresses of a hop's or flow's numbers, without its name."""
     leaves = (leaf.partition(".")[2].split() for leaf in columns.leaves("", kind))
     return [path for path, unit in leaves if unit != "string" and "[]" not in path]
 
@@ -162,14 +171,14 @@ def _head(path: str) -> str:
 
 
 def _about(address: str) -> tuple[str, str]:
-    """The section and name that an address begins with; nothing if it is about a whole run."""
+    """Returns the section and name with which an address begins, or nothing if it is about a whole run."""
     section, *way = address.split(".")
     kind = {"hops": columns.HOP, "flows": columns.FLOW}.get(section)
     return (section, _split(way, kind)[0]) if kind else ("", "")
 
 
 def refuse_unknown(address: str, addresses: Sequence[str], kinds: Mapping[str, str], asked: str = "--until") -> None:
-    """Raises `Refusal` for an address that is not in `addresses`, and names addresses that are.
+    """Raises `Refusal` if an address is not one of `addresses`. The message suggests some that are.
 
     `kinds` is the `flows` of `known`. `asked` is the option that named the address.
     """
@@ -189,7 +198,7 @@ def refuse_unknown(address: str, addresses: Sequence[str], kinds: Mapping[str, s
 
 
 def listed(address: str, addresses: Iterable[str]) -> str:
-    """Those of the addresses that are about the same queue or flows as `address`, as a list in words."""
+    """Lists, in words, those of the addresses that are about the same queue or flows as `address`."""
     section, name = about = _about(address)
     front = f"{section}.{name}." if section else ""
     paths: dict[str, list[str]] = {}

@@ -24,16 +24,20 @@ from sojourn.executors import POLL_S, Executor, Item, Outcome, Tell, Work
 
 Client = Any
 Future = Any
-"""Classes of `distributed`, which has no type hints."""
+"""Stands for the classes of `distributed`, which has no type hints."""
 
 BUNDLE_S = 2.0
 """Seconds that a bundle should last."""
 LARGEST_BUNDLE = 256
-"""Runs in a bundle. Each is reserved while it is out, and a reserved run holds a file open."""
+"""The largest number of runs in a bundle. A run is reserved while a worker has it, and each reserved run keeps a file
+open.
+"""
 MOST_OUT = 768
-"""Runs that are out at the same time: a process may hold about a thousand files open."""
+"""The largest number of runs that workers have at the same time. Each keeps a file open, and a process may have about a
+thousand open files.
+"""
 AHEAD = 2
-"""Bundles that a worker's thread has, so that it need not wait for the next one."""
+"""Bundles that are sent ahead to each worker thread, so that it need not wait for the next one."""
 CONNECT_S = 10.0
 ENDED = ("finished", "error")
 
@@ -43,26 +47,28 @@ class Dask:
     """A Dask cluster: an existing scheduler with its workers, or one on this machine."""
 
     address: str | None = None
-    """`tcp://HOST:PORT` of a scheduler; None: a scheduler with a worker process for each core is started here."""
+    """The scheduler's address, `tcp://HOST:PORT`. With None, a scheduler and its worker processes are started here."""
     jobs: int | None = None
-    """Worker processes of a cluster that is started here; None: as many as there are cores."""
+    """The number of worker processes of a cluster that is started here. None: one for each core."""
 
     def each(
         self, todo: Iterator[Item | None], work: Work[Item, Outcome], tell: Tell = lambda _simulated_s: None
     ) -> Iterator[tuple[Item, Outcome | None]]:
-        """As `Executor.each`. Raises Refusal if the scheduler cannot be reached, or is lost; finished runs are kept."""
+        """See `Executor.each`. Raises Refusal if the scheduler cannot be reached, or is lost; finished runs are
+        kept.
+        """
         with _client(self.address, self.jobs) as client:
             yield from _Session(client, name_of(self.address), work).each(todo, tell)
 
 
 def name_of(address: str | None) -> str:
-    """A cluster's name in messages; `--on` accepts it."""
+    """Returns a cluster's name for messages, in the form that `--on` accepts."""
     return f"dask://{address.removeprefix('tcp://')}" if address else "dask"
 
 
 @contextmanager
 def _client(address: str | None, jobs: int | None) -> Iterator[Client]:
-    """A connection to the cluster, which ends with it if it was started here."""
+    """Connects to the cluster. A cluster that was started here ends when the connection is closed."""
     try:
         distributed: Any = import_module("distributed")
     except ImportError as error:
@@ -115,7 +121,7 @@ class _Session(Generic[Item, Outcome]):
         self.wait: Any = import_module("distributed").wait
         self.out: dict[Future, _Bundle[Item]] = {}
         self.run_s: float | None = None
-        """How long a run takes on a worker, as the bundles that came back have shown."""
+        """Seconds that a run takes on a worker, estimated from the bundles that came back. None before the first."""
 
     def each(self, todo: Iterator[Item | None], tell: Tell) -> Iterator[tuple[Item, Outcome | None]]:
         over = False
@@ -143,20 +149,22 @@ class _Session(Generic[Item, Outcome]):
                 bundle.reserved.close()
 
     def _threads(self) -> int:
-        """Threads of all workers; one if there is no worker yet."""
+        """Returns the number of threads of all workers, or 1 if there is no worker yet."""
         with suppress(OSError, ValueError):
             return max(1, sum(map(int, self.client.nthreads().values())))
         return 1
 
     def _size(self) -> int:
-        """Runs for the next bundle: the first ones are small, to learn how long a run takes."""
+        """Returns the number of runs for the next bundle. The first bundles are small, to find out how long a run
+        takes.
+        """
         if self.run_s is None:
             return 1
         most = min(LARGEST_BUNDLE, MOST_OUT // (AHEAD * self._threads()))
         return max(1, min(most, int(BUNDLE_S / max(self.run_s, 1e-6))))
 
     def _next(self, todo: Iterator[Item | None]) -> tuple[_Bundle[Item], bool, list[Item]]:
-        """A bundle, whether there will be no more, and the items that are not to be played here and now."""
+        """Returns the next bundle, whether it is the last, and the items that could not be reserved."""
         bundle, refused = _Bundle[Item]([], ExitStack()), list[Item]()
         for _ in range(self._size()):
             try:
@@ -213,9 +221,9 @@ class _Session(Generic[Item, Outcome]):
 
 
 def play(task: bytes, key: object, items: Sequence[Any]) -> tuple[list[Any], float]:
-    """Plays a bundle on a worker: the outcomes, and the seconds that they took.
+    """Plays a bundle on a worker. Returns the outcomes, and the seconds that they took.
 
-    Raises Refusal if the worker's simulator or kernel is another than that of the process that asks.
+    Raises Refusal if the worker's simulator or kernel differs from that of the process that sent the bundle.
     """
     begin = time.monotonic()
     mine = _task(task)
@@ -228,7 +236,7 @@ def play(task: bytes, key: object, items: Sequence[Any]) -> tuple[list[Any], flo
 
 @lru_cache(maxsize=4)
 def _task(task: bytes) -> Any:
-    """A task, made once for all bundles that a worker plays of it."""
+    """Unpickles a task. A worker does this once, and uses the result for all bundles of the task."""
     return pickle.loads(task)
 
 
@@ -236,9 +244,9 @@ DASK = "dask"
 
 
 def named_executor(word: str, jobs: int | None = None) -> Executor:
-    """The executor that `--on` names: `dask://HOST:PORT`, or `dask` for a cluster that is started here.
+    """Returns the executor that `--on` names: `dask://HOST:PORT`, or `dask` for a cluster that is started here.
 
-    `jobs` is the number of worker processes of the latter. Raises Refusal for anything else.
+    `jobs` is the number of worker processes of a cluster that is started here. Raises Refusal for anything else.
     """
     scheme, between, address = word.partition("://")
     host, colon, port = address.rpartition(":")

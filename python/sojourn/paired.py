@@ -17,11 +17,13 @@ from sojourn.errors import Refusal, nearest_of
 from sojourn.means import Mean, mean_of, seeds_for
 
 ROUNDING = 0.005
-"""Two numbers that differ by at most this share are equal in a table."""
+"""Two numbers that differ by at most this share are treated as equal: a table shows them alike."""
 MEAN_DELAY = "queue_delay_ms.mean"
-"""The mean over time of a queue's delay. Along a path these add up to the mean of the sum, as percentiles do not."""
+"""The mean over time of a queue's delay. The means of the queues along a path add up to the mean of their sum;
+percentiles do not.
+"""
 MOST_SEEDS = 1000
-"""The largest number of further seeds that is reported."""
+"""If more further seeds than this are needed, their number is not reported."""
 SPARSE = ("pings", "voip", "cbr", "thin")
 """Kinds of flows that send little and are sensitive to delay, in the order of preference."""
 
@@ -34,33 +36,38 @@ class Measure:
     unit: str
     address: Address
     lower_is_better: bool | None
-    """None if neither is better."""
+    """Whether a lower value is better; None if neither is."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A case's number less the baseline's."""
+    """The difference between a case and the baseline in one measure: the case's number minus the baseline's."""
 
     case: int
-    """The place of the case."""
+    """The index of the case."""
     baseline: int
-    """The baseline's place."""
+    """The index of the baseline."""
     measure: Measure
     mean: Mean
     """The mean difference over the seeds that both cases have."""
     told_apart: bool
-    """Whether the interval excludes zero; where nothing is random, whether the numbers differ beyond rounding."""
+    """Whether the difference is shown to be real: the interval excludes zero or, if nothing is random, the numbers
+    differ by more than rounding.
+    """
     further_seeds: int | None
-    """About how many more seeds are needed to tell them apart; None if they are told apart already, or if no number
-    is enough."""
+    """About how many more seeds would show a difference. None if it is shown already, or if no reasonable number is
+    enough.
+    """
 
 
 GOODPUT = Measure("goodput", "Mbit/s", Address("goodput_mbit"), False)
-"""All flows together."""
+"""The goodput of all flows together."""
 
 
 def measures(cases: Cases) -> list[Measure]:
-    """The measures by which cases are compared: delay, sparse flows' latency, goodput, drops of the compared queue."""
+    """Returns the measures by which cases are compared: delay, sparse flows' latency, goodput, drops of the compared
+    queue.
+    """
     latency = sparse_latency(cases)
     return [
         delay(cases),
@@ -82,7 +89,9 @@ def delay(cases: Cases) -> Measure:
 
 
 def sparse_latency(cases: Cases) -> Measure | None:
-    """The 95th percentile of the delay of sparse flows, of the first kind that exists; the highest of several flows."""
+    """Returns the measure of sparse flows' latency: the 95th percentile of the delay of flows of the first kind in
+    SPARSE that exists. With several such flows, the highest value counts.
+    """
     for kind in SPARSE:
         names = tuple(flow.name for flow in cases.flows if flow.kind == kind)
         if names:
@@ -93,7 +102,8 @@ def sparse_latency(cases: Cases) -> Measure | None:
 
 
 def felt(cases: Cases) -> list[Measure]:
-    """Measures of what people notice of calls, web pages, video and responsiveness, if there are such flows.
+    """Returns the measures of what people notice: the quality of calls and video, the load times of pages,
+    responsiveness. Only kinds of flows that exist have one.
 
     With several calls or tests of responsiveness, the worst one counts.
     """
@@ -116,7 +126,9 @@ def felt(cases: Cases) -> list[Measure]:
 
 
 def key_of(cases: Cases) -> str | None:
-    """The swept key that is compared: the compared queue's discipline, another one, or the first key that varies."""
+    """Returns the swept key that is compared: the compared queue's discipline if it varies, else another queue's
+    discipline, else the first key that varies.
+    """
     return _key(cases.sets, cases.queues, cases.compared)
 
 
@@ -128,7 +140,9 @@ def _key(sets: Sequence[Mapping[str, Any]], names: Sequence[str], compared: str)
 
 
 def families(cases: Cases) -> list[list[int]]:
-    """Places of cases that differ only in the compared key and the keys swept together with it."""
+    """Returns families: the indices of cases that differ only in the compared key and in keys that are swept together
+    with it.
+    """
     key = key_of(cases)
     if key is None:
         return [list(range(len(cases.sets)))]
@@ -140,7 +154,7 @@ def families(cases: Cases) -> list[list[int]]:
 
 
 def setting_keys(cases: Cases) -> list[str]:
-    """The keys that vary independently of the compared one: their values are a family's setting."""
+    """Returns the keys that vary independently of the compared key. Their values are a family's setting."""
     key = key_of(cases)
     if key is None:
         return []
@@ -152,14 +166,16 @@ def setting_keys(cases: Cases) -> list[str]:
 
 
 def same_setting(cases: Cases) -> str:
-    """` at the same a.rate`: the keys whose values a family shares; empty if there is only one family."""
+    """Returns words for the keys whose values a family shares, such as ` at the same a.rate`. They are empty if there
+    is only one family.
+    """
     free = setting_keys(cases)
     said = [f"qdisc of {_said(key)}" if key.endswith(".qdisc") else _said(key) for key in free]
     return f" at the same {' and '.join(said)}" if said else ""
 
 
 def settings(cases: Cases) -> list[str]:
-    """Each case's setting, `a.rate 1 Mbit/s`; empty where there is only one family."""
+    """Returns each case's setting in words, such as `a.rate 1 Mbit/s`; empty words if there is only one family."""
     free = setting_keys(cases)
     texts = [words.distinct([words.schedule_text(one.get(key, "")) for one in cases.sets]) for key in free]
     return [
@@ -169,7 +185,9 @@ def settings(cases: Cases) -> list[str]:
 
 
 def choices(cases: Cases) -> list[str]:
-    """Each case's name within its family: its value of the compared key if there are several families."""
+    """Returns each case's name within its family. If there are several families, this is its value of the compared key;
+    otherwise its short label.
+    """
     key = key_of(cases)
     if not key or not setting_keys(cases):
         return cases.short_labels()
@@ -181,21 +199,23 @@ def choices(cases: Cases) -> list[str]:
 
 
 def _said(key: str) -> str:
-    """A key in labels: `a.rate`; for a discipline, the queue's name alone."""
+    """Returns a key as labels write it: `a.rate` for `hop.a.rate`. For a discipline it is the queue's name alone."""
     return key.removeprefix("hop.").removeprefix("flow.").removesuffix(".qdisc")
 
 
 def baseline_of(cases: Cases, wanted: str | None = None) -> str | None:
-    """The baseline's value of the compared key: the first, or the one that is wanted.
+    """Returns the baseline's value of the compared key: the wanted one, or else the first.
 
-    A discipline's name is enough if only one value has it, alone or else among others.
-    Refuses a value that is not swept.
+    To name a value, a discipline's name is enough if only one value is this discipline or, failing that, if only one
+    contains it. Raises Refusal for a value that is not swept.
     """
     return _baseline(cases.sets, key_of(cases), wanted)
 
 
 def refuse_baseline(sets: Sequence[Mapping[str, Any]], names: Sequence[str], wanted: str) -> None:
-    """As `baseline_of`, before any run is played: which of several swept queues will be compared is not known yet."""
+    """Refuses a wrong baseline before any run is played. It accepts a value of any swept queue, because it is not known
+    yet which of them will be compared.
+    """
     keys: list[str | None] = [key for name in names if (key := _key(sets, names, name))]
     keys = keys or [None]
     for key in dict.fromkeys(keys[:-1]):
@@ -208,7 +228,7 @@ def refuse_baseline(sets: Sequence[Mapping[str, Any]], names: Sequence[str], wan
 
 
 def value_of(one: Mapping[str, Any], key: str) -> str:
-    """A case's value of a key, as written; of a discipline that changes, its lines."""
+    """Returns a case's value of a key as it is written. A discipline that changes during the run has all its lines."""
     return str(words.schedule_text(one.get(key)))
 
 
@@ -228,7 +248,7 @@ def _baseline(sets: Sequence[Mapping[str, Any]], key: str | None, wanted: str | 
 
 
 def differences(cases: Cases, wanted: str | None = None) -> list[Difference]:
-    """Every case against the baseline of its family, by each measure that both have."""
+    """Returns the difference of every case from the baseline of its family, in each measure that both have."""
     baseline = baseline_of(cases, wanted)
     key = key_of(cases)
     found = []
@@ -247,7 +267,9 @@ def differences(cases: Cases, wanted: str | None = None) -> list[Difference]:
 def difference(
     cases: Cases, measure: Measure, values: Sequence[Sequence[float | None]], case: int, baseline: int
 ) -> Difference | None:
-    """One case against another by one measure; None where they share no seed with a number."""
+    """Returns the difference between two cases in one measure. Returns None if there is no seed for which both have a
+    number.
+    """
     apart, scale = _apart(cases, values, case, baseline)
     mean = mean_of(apart)
     if mean is None:
@@ -259,9 +281,11 @@ def difference(
 def differ(
     cases: Cases, values: Sequence[Sequence[float | None]], one: int, other: int, *, by_one_seed: bool = False
 ) -> bool:
-    """Whether two cases are shown to differ, by values seed by seed, and beyond rounding: otherwise they are a tie.
+    """Returns whether the values, compared seed by seed, show that two cases differ by more than rounding. Otherwise
+    the cases are a tie.
 
-    With `by_one_seed` the numbers of a single seed count as they are, although they show nothing of other seeds.
+    With `by_one_seed`, a single seed is enough: its numbers are compared as they are, although other seeds may give
+    others.
     """
     apart, scale = _apart(cases, values, one, other)
     mean = mean_of(apart)
@@ -271,12 +295,12 @@ def differ(
 
 
 def common_seeds(cases: Cases, case: int, baseline: int) -> int:
-    """How many seeds two cases share."""
+    """Returns the number of seeds that two cases share."""
     return len(set(cases.seeds[case]) & set(cases.seeds[baseline]))
 
 
 def equal(cases: Cases, values: Sequence[Sequence[float | None]], one: int, other: int) -> bool:
-    """Whether two cases have the same number with every seed that both have, within rounding."""
+    """Returns whether two cases have equal numbers, within rounding, for every seed that both have."""
     apart, scale = _apart(cases, values, one, other)
     return all(abs(value) <= ROUNDING * scale for value in apart)
 
@@ -284,7 +308,7 @@ def equal(cases: Cases, values: Sequence[Sequence[float | None]], one: int, othe
 def _apart(
     cases: Cases, values: Sequence[Sequence[float | None]], case: int, baseline: int
 ) -> tuple[list[float], float]:
-    """The differences seed by seed, and the size of the numbers."""
+    """Returns the differences seed by seed, and the typical size of the numbers that were compared."""
     ours, theirs = (dict(zip(cases.seeds[place], values[place], strict=True)) for place in (case, baseline))
     both = [(a, b) for seed, a in ours.items() if a is not None and (b := theirs.get(seed)) is not None]
     return [a - b for a, b in both], max((abs(value) for pair in both for value in pair), default=0.0)
@@ -301,18 +325,18 @@ def _beyond_rounding(mean: Mean, scale: float) -> bool:
 
 
 def further_seeds(apart: Sequence[float]) -> int | None:
-    """About how many more seeds are needed, if the mean and the spread of the differences stay as they are."""
+    """Estimates how many more seeds are needed, if the mean and the spread of the differences stay as they are."""
     mean = mean_of(apart)
     needed = seeds_for(abs(mean.value), mean) if mean else None
     return max(1, needed - len(apart)) if needed and needed <= MOST_SEEDS else None
 
 
 def marks_of(cases: Cases, values: Sequence[Sequence[float | None]], *, lower_is_better: bool) -> list[str]:
-    """The mark of each case within its family, by values seed by seed: `best`, `worst` or none.
+    """Returns each case's mark within its family, from values seed by seed: `best`, `worst` or none.
 
-    Best are the case with the best mean and those that are not shown to differ from it but from the one with the worst
-    mean; worst likewise. Nothing is marked where those two are not shown to differ. A difference within rounding counts
-    as none.
+    The case with the best mean is marked best. So is every case that is shown to differ from the one with the worst
+    mean, and not from the one with the best. Cases are marked worst in the same way. If the best and worst means are
+    not shown to differ, no case is marked. A difference within rounding does not count.
     """
     found = [""] * len(cases.sets)
 
@@ -330,7 +354,9 @@ def marks_of(cases: Cases, values: Sequence[Sequence[float | None]], *, lower_is
 
 
 def as_dict(cases: Cases, wanted: str | None = None) -> dict[str, object] | None:
-    """The JSON of `comparison`; None where there is nothing to pair: one seed or one case."""
+    """Returns the JSON of `comparison`. Returns None if there is nothing to compare seed by seed: with one seed or one
+    case.
+    """
     if not cases.several_seeds or len(cases.sets) < 2:
         return None
     found = differences(cases, wanted)

@@ -34,7 +34,7 @@ FOLD_EVERY = 512
 LOOK_AGAIN_S = 0.5
 """Seconds between two checks whether other processes have finished their runs."""
 Among = Callable[[Mapping[str, Any]], bool]
-"""Whether a combination is one of those that are asked for."""
+"""Returns whether a combination, given by the values that it sets, is to be played."""
 QUICK = 10
 """A quick look plays one in this number of a sweep's combinations."""
 
@@ -55,11 +55,12 @@ def execute(
 
     If nothing is random, only the first seed of each combination is played. `among` picks combinations by the values
     that they set. `baseline` is the swept value that the others will be compared with. With `only_read` nothing is
-    played, and missing runs do not count. `tell` is called with the simulated seconds that are done, and those of all
-    runs.
+    played, and missing runs are left out of the results. `tell` is called with two numbers: the simulated seconds that
+    are done, and the simulated seconds of all runs.
 
-    Ctrl-C stops what is playing and returns what is finished, marked interrupted. Raises Refusal for a baseline that is
-    not swept, for `until` that cannot be met, and for a full disk; NothingToRun if the world can play none of the runs.
+    Ctrl-C stops the runs that are playing; the finished ones are returned, and the results are marked interrupted.
+    Raises Refusal if the baseline is not a swept value, if `until` cannot be met, or if the disk is full. Raises
+    NothingToRun if the world can play none of the runs.
     """
     if baseline is not None:
         names = [hop["name"] for hop in plan.describe(0)["hops"]]
@@ -80,11 +81,12 @@ def execute(
 
 
 def quick(sets: Sequence[Mapping[str, Any]]) -> Among:
-    """A tenth of a sweep's combinations, each with all its seeds.
+    """Picks about a tenth of a sweep's combinations; each is played with all its seeds.
 
-    Disciplines are compared on the same link, so combinations that differ in nothing else stay together. They are
-    chosen by a digest of the values that they set, so that an extended sweep keeps them. Combinations are added so that
-    every value occurs, and at least one link is chosen.
+    Disciplines are compared on the same link. Therefore combinations that differ only in their disciplines form a
+    group, and whole groups are picked. A digest of a group's other values decides whether it is picked, so a sweep that
+    is extended later picks the same groups again. More groups are added until every swept value occurs; at least one is
+    picked.
     """
 
     def link(chosen: Mapping[str, Any]) -> str:
@@ -102,7 +104,7 @@ def quick(sets: Sequence[Mapping[str, Any]]) -> Among:
 
 
 class _Execution:
-    """One call of `execute`: also the `executors.Work` of its runs."""
+    """The state of one call of `execute`. It is also the `executors.Work` that the executor asks about these runs."""
 
     def __init__(
         self,
@@ -126,26 +128,28 @@ class _Execution:
             skipped=list(plan.skipped),
         )
         self.place: dict[int, int] = {}
-        """By the number of a run, the place of its combination."""
+        """Maps a run's number to the index of its combination."""
         self.refusals: dict[int, str | None] = {}
-        """By the place of a combination, the reason why the world cannot play it; of those that were asked about."""
+        """Maps a combination's index to the reason why the world cannot play it, or to None if it can. Only
+        combinations about which the world was asked are in it.
+        """
         self.present: set[int] = set()
         self.mine: set[int] = set()
         """Runs that this execution has played."""
         self.out = 0
-        """Runs that the executor has been given and has not returned."""
+        """The number of runs that the executor was given and has not returned."""
         self.later: list[int] = []
-        """Runs that other processes play."""
+        """Runs that other processes are playing."""
         self.watch = Watch.of(until, plan, about, combinations, list(self.results.hops)) if until else None
         self.values: dict[int, list[float]] = {}
-        """By the number of a run, its values at the watch's addresses."""
+        """Maps a run's number to its values at the watch's addresses."""
         self.enough: dict[int, int] = {}
-        """By the place of a combination that has enough seeds, their number."""
+        """Maps the index of a combination that has enough seeds to the number of seeds that is enough."""
         self.tried: dict[int, int] = {}
-        """By the place of a combination, the number of seeds that were not enough."""
+        """Maps a combination's index to the largest number of seeds that is known to be too few."""
 
     def begin(self) -> None:
-        """Determines the runs to play. All that can be refused is refused here, before anything is written."""
+        """Determines the runs to play. Every input that can be refused is refused here, before anything is written."""
         combinations = self.results.combinations
         if self.runs.asks_first:
             self._leave_out_refused()
@@ -163,7 +167,7 @@ class _Execution:
         self.read(self.place)
 
     def _leave_out_refused(self) -> None:
-        """Asks the world about every combination."""
+        """Asks the world about every combination, and leaves out those that it cannot play."""
         kept = []
         for one in self.results.combinations:
             if reason := self.world.refusal(self.plan, one.indices[0]):
@@ -177,7 +181,7 @@ class _Execution:
     # ---- runs that are there ----
 
     def read(self, indices: Collection[int]) -> None:
-        """Reads which of these runs are there, and the values that `until` watches."""
+        """Looks up which of these runs exist already, and reads their values that `until` watches."""
         found = sorted(self.runs.present(indices))
         if self.watch:
             for places, rows in self.runs.batches(found, self.watch.columns):
@@ -188,7 +192,9 @@ class _Execution:
             self.judge(place)
 
     def judge(self, place: int) -> None:
-        """Decides whether a combination has enough seeds: by its first ones, in whatever order they were played."""
+        """Decides whether a combination has enough seeds. Seeds count in the order of the plan, so the decision does
+        not depend on the order in which they were played.
+        """
         if self.watch is None or self.until is None or place in self.enough:
             return
         combinations = self.results.combinations
@@ -202,7 +208,7 @@ class _Execution:
         self.tried[place] = len(values)
 
     def refuse_absent(self, watch: Watch) -> None:
-        """Refuses a measure that the first run does not have, though such flows or queues can have it."""
+        """Refuses a measure that has no value in the first run, although flows or queues of that kind can have one."""
         first = self.results.combinations[0].indices[0]
         if first in self.values and all(math.isnan(self.values[first][at]) for at in watch.watched):
             ((_, row),) = self.runs.batches([first], watch.columns)
@@ -242,7 +248,7 @@ class _Execution:
             self.runs.fold()
 
     def todo(self) -> Iterator[int | None]:
-        """The runs to play; None while other processes play the missing ones."""
+        """Yields the runs to play. Yields None while all runs that are still missing are played by other processes."""
         for index in self.by_need() if self.until else self.in_order():
             self.out += 1
             yield index
@@ -260,14 +266,14 @@ class _Execution:
             yield None
 
     def in_order(self) -> Iterator[int]:
-        """The runs to play, combination by combination."""
+        """Yields the runs to play, one combination after the other."""
         for place, one in enumerate(self.results.combinations):
             for index in one.indices:
                 if index not in self.present and not self.refusals.get(place):
                     yield index
 
     def by_need(self) -> Iterator[int]:
-        """The next seed of the combination that has the fewest and not enough."""
+        """Yields the next seed of the combination that has the fewest seeds among those that need more."""
         combinations = self.results.combinations
         waiting = [(0, place) for place in range(len(combinations))]
         while waiting:
@@ -296,7 +302,9 @@ class _Execution:
 
     @contextmanager
     def reserve(self, item: int) -> Iterator[bool]:
-        """Claims a run; False if it is there by now, if another process plays it, or if the world cannot play it."""
+        """Claims a run for this process. The value is False if the run exists by now, if another process plays it, or
+        if the world cannot play it.
+        """
         with self.runs.claim(item) as free:
             yield free and not self.runs.has(item) and not self.is_refused(item)
 
@@ -305,7 +313,9 @@ class _Execution:
         self.runs.put(items, outcomes)
 
     def is_refused(self, index: int) -> bool:
-        """Whether the world cannot play a run: asked once for each combination, and not for runs that are there."""
+        """Returns whether the world cannot play a run. The world is asked once for each combination, and never about
+        runs that exist already.
+        """
         place = self.place[index]
         if place not in self.refusals:
             asked = None if self.runs.asks_first else self.world.refusal(self.plan, index)
@@ -315,7 +325,7 @@ class _Execution:
     # ---- the end ----
 
     def finish(self) -> Results:
-        """The results of the runs that count: those that are there, but not beyond the seeds that were enough."""
+        """Returns the results of all runs that exist, except those with seeds beyond the number that was enough."""
         results = self.results
         if results.interrupted:
             self.read(self.place)
@@ -339,7 +349,7 @@ class _Execution:
         return results
 
     def too_wide(self, watch: Watch, until: Until, one: Combination, place: int) -> Width | None:
-        """The widest interval of a combination, if the rule is not met there."""
+        """Returns the widest interval of a combination if the rule `until` is not met there."""
         if place in self.enough:
             return None
         widths = []
@@ -354,15 +364,17 @@ class _Execution:
 
 @dataclass
 class Watch:
-    """The measure of `until`: where it is in a run."""
+    """Finds the measure of `until` in the rows of runs."""
 
     addresses: list[str]
-    """Its addresses: of every swept queue, or of every queue if none is swept."""
+    """The measure's addresses: one for each swept queue, or for each queue of the path if none is swept."""
     known: list[str]
     """Addresses of all measures that a run can have."""
     hops: list[str]
     watched: list[int] = field(default_factory=list)
-    """Indices into `addresses`: all, or the compared queue's once the first run is finished."""
+    """Indices into `addresses` that are watched. These are all of them if queues are swept; otherwise only that of the
+    compared queue, which is known once the first run is finished.
+    """
 
     @staticmethod
     def of(
@@ -372,7 +384,7 @@ class Watch:
         combinations: Sequence[Combination],
         hops: list[str],
     ) -> Watch:
-        """Finds the measure. Raises Refusal for one that no run can have."""
+        """Returns the watch for this rule. Raises Refusal if no run can have the measure."""
         from sojourn import measures
 
         kinds = {one["name"]: one["kind"] for one in about["flows"]}
@@ -396,7 +408,9 @@ class Watch:
         return measures.COLUMNS
 
     def numbers(self, rows: pa.Table) -> list[list[float]]:
-        """For each row the values at `addresses`, followed by the queues' mean delays until a queue is chosen."""
+        """Returns for each row the values at `addresses`. While no queue is chosen, the mean delay of each queue
+        follows.
+        """
         from sojourn import measures
 
         delays = [] if self.watched else [f"hops.{hop}.{paired.MEAN_DELAY}" for hop in self.hops]
@@ -404,20 +418,22 @@ class Watch:
         return [list(map(float, row)) for row in zip(*columns_of, strict=True)]
 
     def of_record(self, record: RunRecord) -> list[list[float]]:
-        """The values of one run, as `numbers` has them."""
+        """Returns the values of one run in the form of `numbers`."""
         from sojourn import columns
 
         return self.numbers(columns.table_of([row_of(record, id="", file="")]))
 
     def choose(self, first: Sequence[float] | None) -> bool:
-        """Whether it is known which addresses are watched. If no queue is swept, the sweep's first run decides."""
+        """Returns whether it is known which addresses are watched. If no queue is swept, this chooses the queue with
+        the largest mean delay in the sweep's first run.
+        """
         if not self.watched and first:
             delays = [0.0 if math.isnan(value) else value for value in first[len(self.addresses) :]]
             self.watched = [max(range(len(delays)), key=delays.__getitem__)]
         return bool(self.watched)
 
     def refuse(self, row: pa.Table) -> None:
-        """Says which measures the first run has in place of the one that was asked for."""
+        """Raises Refusal, and names measures of the first run that could be used instead of the requested one."""
         from sojourn import measures
 
         address = self.addresses[self.watched[0]]
@@ -429,13 +445,15 @@ class Watch:
 
 
 def _names_of(flow: Mapping[str, Any]) -> list[str]:
-    """The names that the flows of a scenario's entry share; both directions have one each."""
+    """Returns the shared names of the flows of one scenario entry. An entry for both directions has one name for
+    each.
+    """
     name = str(flow["name"])
     return [f"{name}.right", f"{name}.left"] if flow.get("direction") == "both" else [name]
 
 
 def _combinations(plan: _core.Plan, among: Among | None) -> list[Combination]:
-    """The combinations that are asked for, each once: --set of a swept key can make equal ones of several."""
+    """Returns each requested combination once. A `--set` of a swept key can make several combinations equal."""
     groups: dict[str, dict[int, int]] = {}
     for index, one in enumerate(plan.runs):
         if among is None or among(one["set"]):

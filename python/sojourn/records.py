@@ -31,7 +31,7 @@ Columns = Mapping[str, "NDArray[Any]"]
 
 
 class RecordError(_core.Error):
-    """A file or folder that is not what `sojourn run` wrote."""
+    """Raised if a file or folder is not what `sojourn run` writes."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,13 @@ class RunRecord:
     about: dict[str, Any]
     """Other facts that figures need: the run's disciplines, rates and flows, as `sojourn check` prints them."""
     series: dict[str, Columns]
-    """By link, columns over time."""
+    """Maps a link to its columns over time."""
     distribution: dict[str, dict[str, list[float]]]
-    """By link, the sojourn's distribution: `ms`, and the `share` of packets at or below; empty where nobody asked."""
+    """Maps a link to the distribution of the sojourn: times `ms`, and for each the `share` of packets with at most this
+    sojourn. It is empty if it was not requested.
+    """
     rates: dict[str, dict[str, list[float]]]
-    """By link, its rate from each time on: `time_s` and `mbit`."""
+    """Maps a link to its rate over time: `time_s`, and the rate `mbit` from that time on."""
     versions: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -76,12 +78,12 @@ def versions() -> dict[str, str]:
 
 
 def to_json(value: object, *, indent: int | None = 2) -> str:
-    """JSON text; a NaN is a bug, not a value."""
+    """Returns JSON text. A NaN raises an error: it would be a bug."""
     return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 def write_atomically(path: Path, write: Callable[[Path], None], *, durable: bool = False) -> None:
-    """Lets `write` fill a temporary file in the same folder, then gives it its name: no reader sees half a file.
+    """Lets `write` fill a temporary file in the same folder, and then renames it, so that no reader sees half a file.
 
     With `durable` the file is on the disk when this returns, and survives a power cut.
     """
@@ -129,17 +131,17 @@ def _umask() -> int:
 
 
 def run_file(folder: Path, index: int) -> Path:
-    """The path of run number `index`'s record."""
+    """Returns the path of the record of run number `index`."""
     return folder / RUNS / f"{index:04d}.parquet"
 
 
 def flows_file(folder: Path, index: int) -> Path:
-    """The path of the series of its flows."""
+    """Returns the path of the series of its flows."""
     return folder / RUNS / f"{index:04d}.flows.parquet"
 
 
 def packets_file(folder: Path, index: int) -> Path:
-    """The path of its packets, if they were asked for."""
+    """Returns the path of its packets, which are written if they were requested."""
     return folder / RUNS / f"{index:04d}.packets.parquet"
 
 
@@ -185,7 +187,7 @@ def write_flow_series(path: Path, record: RunRecord, flows: Mapping[str, Columns
 
 
 def _long(series: Mapping[str, Columns], key: str) -> dict[str, Any]:
-    """Columns of several links or flows under each other, with a column that names the link or flow."""
+    """Puts the columns of several links or flows one below the other, and adds a column that names the link or flow."""
     if not series:
         return {}
     import numpy as np
@@ -201,7 +203,9 @@ def _long(series: Mapping[str, Columns], key: str) -> dict[str, Any]:
 
 
 def write_packets(folder: Path, record: RunRecord, packets: Columns) -> Path:
-    """Writes one row a packet and hop; growing values are stored as differences, which halves the size or more."""
+    """Writes one row for each packet and hop. Growing values are stored as differences, which at least halves the
+    size.
+    """
     growing = dict.fromkeys(("seq", "arrival_ns", "start_ns", "end_ns"), "DELTA_BINARY_PACKED")
     few = [name for name in packets if name not in growing]
     path = packets_file(folder, record.index)
@@ -262,7 +266,7 @@ def _record(table: pa.Table, metadata: Mapping[str, str]) -> RunRecord:
 
 
 def read_flow_series(path: Path) -> dict[str, Columns]:
-    """Reads what `write_flow_series` wrote: by flow, columns over time."""
+    """Reads what `write_flow_series` wrote. Maps each flow to its columns over time."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -300,7 +304,7 @@ def _split(table: pa.Table, key: str) -> dict[str, Columns]:
 
 
 def read_folder(path: Path) -> list[RunRecord]:
-    """All runs of a results folder in their order, or the one run of a file."""
+    """Reads all runs of a results folder in their order, or the single run of a file."""
     if not path.exists():
         raise RecordError(f"{path}: no such file or folder")
     if path.is_file():
@@ -312,7 +316,7 @@ def read_folder(path: Path) -> list[RunRecord]:
 
 
 def read_results(path: Path) -> dict[str, Any]:
-    """The content of `results.json`."""
+    """Reads `results.json`."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -323,7 +327,7 @@ def read_results(path: Path) -> dict[str, Any]:
 
 
 def new_folder(stem: str, parent: Path = Path("results")) -> Path:
-    """A folder that was not there before: results/STEM-001, -002, …"""
+    """Makes a new folder with the first free name: results/STEM-001, -002, …"""
     parent.mkdir(parents=True, exist_ok=True)
     for number in range(1, 1_000_000):
         folder = parent / f"{stem}-{number:03d}"
@@ -336,13 +340,13 @@ def new_folder(stem: str, parent: Path = Path("results")) -> Path:
 
 
 def refuse_full_folder(folder: Path) -> None:
-    """Refuses a folder for results that has something in it."""
+    """Refuses a folder for results if it is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RecordError(f"--out = {folder}: expected a new or empty folder; nothing is overwritten")
 
 
 def claim_folder(folder: Path) -> Path:
-    """Makes the folder that the user named; one with something in it is left alone."""
+    """Makes the folder that the user named. Refuses one that is not empty."""
     refuse_full_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     return folder

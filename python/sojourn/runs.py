@@ -29,7 +29,9 @@ class Combination:
 
     set: dict[str, Any]
     indices: list[int]
-    """The numbers of its runs in the plan, in the order of their seeds: those that count, and are there."""
+    """The numbers in the plan of its runs, in the order of their seeds. Runs that do not exist, or have more seeds than
+    were needed, are left out.
+    """
 
 
 class Runs(Protocol):
@@ -37,7 +39,7 @@ class Runs(Protocol):
 
     @property
     def keeps(self) -> Keep:
-        """The data of a run that is kept besides its measures."""
+        """The data that is kept of each run in addition to its measures."""
 
     @property
     def asks_first(self) -> bool:
@@ -51,40 +53,50 @@ class Runs(Protocol):
         """Called once, after all checks and before anything is read or kept."""
 
     def present(self, indices: Collection[int]) -> set[int]:
-        """The runs among these that are there, without damage."""
+        """Returns those of these runs that exist and are undamaged."""
 
     def has(self, index: int) -> bool:
-        """Whether a run is there now, even if another process played it."""
+        """Returns whether a run exists now, even if another process played it."""
 
     def claim(self, index: int) -> AbstractContextManager[bool]:
-        """Reserves a run, so that no other process plays it; False if another process plays it now."""
+        """Reserves a run, so that no other process plays it. The value is False if another process is playing it
+        now.
+        """
 
     def put(self, indices: Sequence[int], finished: Sequence[Finished]) -> None:
-        """Keeps runs that were played. When this returns they are safe."""
+        """Keeps runs that were played. A store has written them to the disk when this returns."""
 
     def fold(self) -> None:
         """Called from time to time: moves finished runs to where queries read them."""
 
     def batches(self, indices: Sequence[int], names: Sequence[str]) -> Iterator[tuple[list[int], pa.Table]]:
-        """These columns of these runs, some at a time: their places in `indices`, and a table with a row for each."""
+        """Yields these columns of these runs in batches. Each batch has the positions of its runs in `indices`, and a
+        table with one row for each of them.
+        """
 
     def about(self, index: int) -> dict[str, Any]:
-        """The queues and flows of a run."""
+        """Describes the queues and flows of a run."""
 
     def abouts(self, combination: Combination) -> dict[int, dict[str, Any]]:
-        """The queues and flows of each of its runs; the first one's for all if base RTTs do not depend on the seed."""
+        """Describes the queues and flows of each run of the combination. If base RTTs do not depend on the seed, the
+        description of its first run is used for all.
+        """
 
     def seed(self, index: int) -> int:
         """The seed of a run."""
 
     def read(self, indices: Sequence[int], *, series: bool = False) -> list[records.RunRecord]:
-        """The records of these runs; with their series only if asked for, since these may have to be read."""
+        """Returns the records of these runs. They have series only if that is requested, because reading series from
+        files takes time.
+        """
 
     def flow_series(self, index: int) -> dict[str, records.Columns]:
-        """By flow, a run's columns over time. Raises Refusal if none were kept."""
+        """Maps each flow of a run to its columns over time. Raises Refusal if none were kept."""
 
     def packets(self, index: int) -> records.Columns:
-        """Every packet of a run and hop, in columns. Raises Refusal if none were kept."""
+        """Returns a row for each packet of a run and each hop that it passed, in columns. Raises Refusal if none were
+        kept.
+        """
 
 
 # ---- in memory ----
@@ -92,11 +104,12 @@ class Runs(Protocol):
 
 @dataclass
 class RunsInMemory:
-    """Runs that are kept in memory; and in a folder of results too, if `folder` returns one."""
+    """Runs that are kept in memory. If `folder` returns a folder, they are also written there."""
 
     keeps: Keep = field(default_factory=Keep)
     folder: Callable[[], Path | None] = lambda: None
-    """Called after all checks: until then nothing is written."""
+    """Returns the folder for the results, if any. It is called after all checks, so that a refused plan writes nothing.
+    """
     every_series: bool = True
     """Whether the series of every seed stay in memory, or only those of each combination's first seed."""
     asks_first = True
@@ -110,11 +123,13 @@ class RunsInMemory:
         self._records: dict[int, records.RunRecord] = {}
         self._finished: dict[int, Finished] = {}
         self._table: tuple[list[int], pa.Table] | None = None
-        """The rows that were asked for last, with the numbers of their runs: a run does not change."""
+        """The last rows that were requested, with the numbers of their runs. They stay valid because a finished run
+        does not change.
+        """
 
     @staticmethod
     def of(found: Sequence[records.RunRecord]) -> RunsInMemory:
-        """Runs that were read from a folder; their numbers are their places in it."""
+        """Makes this from runs that were read from a folder. A run's number is its position in the folder."""
         made = RunsInMemory()
         made._records = dict(enumerate(found))
         return made
@@ -205,7 +220,7 @@ STORED = ("seed", "duration_s", "versions", "hops", "flows", "jain", "startup")
 
 @dataclass
 class RunsInStore:
-    """Runs that are kept in a store, under names made of all that they depend on."""
+    """Runs that are kept in a store. A run's name there is a digest of everything that its result depends on."""
 
     store: Store
     series: bool = False
@@ -214,7 +229,7 @@ class RunsInStore:
 
     def __post_init__(self) -> None:
         self.ids: dict[int, str] = {}
-        """The store's names of the runs that are asked for."""
+        """Maps the number of each requested run to its name in the store."""
         self._who: dict[int, identity.Identity] = {}
         self._sets: dict[int, dict[str, Any]] = {}
         self._scenarios: dict[int, dict[str, Any]] = {}
@@ -228,7 +243,9 @@ class RunsInStore:
         return str(self.store.folder)
 
     def begin(self, plan: _core.Plan, world: World, combinations: Sequence[Combination], *, random: bool) -> None:
-        """Names the runs. Raises Refusal for a scenario that only the reader in Rust can read."""
+        """Computes the names of the runs. Raises Refusal for a scenario that only the reader in Rust can parse (TOML
+        1.1).
+        """
         self._plan, self._world = plan, world.name
         try:
             document = identity.document_of(plan.text)
@@ -265,7 +282,7 @@ class RunsInStore:
             self.store.put_many(rows)
 
     def _row(self, index: int, finished: Finished) -> dict[str, Any]:
-        """A run's row; its series, if they are kept, are written first."""
+        """Returns a run's row for the store. If series are kept, this writes them first."""
         who, record = self._who[index], finished.record
         if finished.flows is not None:
             records.write_record(self.store.series(who.id), record)
@@ -283,14 +300,16 @@ class RunsInStore:
         return self._plan.describe(index)
 
     def abouts(self, combination: Combination) -> dict[int, dict[str, Any]]:
-        """Describing a run draws its workload. If the base RTTs of the first and last seed agree, so do the others."""
+        """Describing a run draws its random workload, which takes time. Therefore only the first and last seed are
+        described if their base RTTs agree: then those of the other seeds are equal too.
+        """
         first, *others = combination.indices
         found = {first: self.about(first)}
         same = bool(others) and base_rtts(self.about(others[-1])) == base_rtts(found[first])
         return found | {index: found[first] if same else self.about(index) for index in others}
 
     def _combinations(self, indices: Sequence[int]) -> list[Combination]:
-        """The values that each of these runs sets: runs of a combination share one dictionary."""
+        """Groups these runs into combinations. Runs of one combination share one dictionary of values."""
         groups: dict[int, list[int]] = {}
         for index in indices:
             groups.setdefault(id(self._sets[index]), []).append(index)
@@ -336,7 +355,7 @@ class RunsInStore:
 
 
 def base_rtts(about: Mapping[str, Any]) -> dict[str, float]:
-    """The base RTT of each flow of a run in ms, by the flow's name."""
+    """Maps the name of each flow of a run to its base RTT in ms."""
     return {flow["name"]: float(flow["base_rtt_ms"]) for flow in about["flows"]}
 
 

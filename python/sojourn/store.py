@@ -1,4 +1,4 @@
-"""A folder of results: one row a run, by the run's identity.
+"""A folder of results. It has one row for each run, under the run's identity.
 
     new/ID              a finished run: a line with its digest, then its row as JSON. Written whole or not at all
     runs/*.parquet      runs moved here from new/, many a file: queries read these
@@ -6,8 +6,8 @@
     claims/ID           a run that is being played: locked by its process, free when that ends, however it ends
     lock                held by a process that moves runs from new/ to runs/, and shared by processes that read them
 
-Any number of processes use a store together, and each may be killed at any moment: a run is in new/, in runs/, or for a
-moment in both, which the next process that holds the lock corrects.
+Any number of processes may use a store together, and each may be killed at any moment. A run is in new/ or in runs/. If
+a process is killed while it moves a run, the run is in both, which the next process that holds the lock corrects.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ if TYPE_CHECKING:
 VERSION = 1
 FACTS = "store.json"
 SMALL_PACK = 4096
-"""Rows; smaller files of runs are joined when there are more than MANY_PACKS of them."""
+"""Files of runs with fewer rows than this are joined when there are more than MANY_PACKS of them."""
 MANY_PACKS = 8
 LEFTOVERS = (("claims", "*"), ("new", ".*"), ("series", ".*"))
-"""Files that killed processes may leave behind, in addition to half-written files of runs."""
+"""Folders and name patterns of files that killed processes may leave behind, in addition to half-written files of runs.
+"""
 GROUP = 1024
 """Rows that are read at a time."""
 
@@ -51,14 +52,16 @@ class Store:
     damaged: list[str] = field(default_factory=list)
     """Messages about files that were damaged."""
     _ids: dict[str, set[str]] = field(default_factory=dict)
-    """The identities of the runs in each file, by the file's name."""
+    """Maps the name of a file of runs to the identities of its runs."""
     _older: set[str] = field(default_factory=set)
     """Files that an older sojourn wrote, with fewer columns."""
     _made: bool = False
     _mutex: RLock = field(default_factory=RLock)
 
     def __post_init__(self) -> None:
-        """Refuses a folder that is something else; a new one is made by the first call that reads or writes runs."""
+        """Refuses a folder that has other contents than a store. A missing folder is made later, by the first call that
+        reads or writes runs.
+        """
         facts = self.folder / FACTS
         if facts.exists():
             self._refuse_other_version()
@@ -89,7 +92,7 @@ class Store:
     # Questions about the runs that are there.
 
     def present(self, wanted: Collection[str]) -> set[str]:
-        """Which of these runs the store has. Files that are damaged are named in `damaged` and set aside."""
+        """Returns those of these runs that the store has. Damaged files are set aside and named in `damaged`."""
         self.fold()
         with self._locked(fcntl.LOCK_EX):
             for pack in self._packs():
@@ -98,7 +101,7 @@ class Store:
             return set().union(*self._ids.values()).intersection(wanted)
 
     def has(self, run: str) -> bool:
-        """Whether a run is there now, even if another process played it."""
+        """Returns whether the store has a run now, even if another process played it."""
         if (self.folder / "new" / run).exists() or self._knows(run):
             return True
         with self._locked(fcntl.LOCK_SH):
@@ -110,7 +113,9 @@ class Store:
             return any(run in ids for ids in self._ids.values())
 
     def batches(self, wanted: Sequence[str], names: Sequence[str]) -> Iterator[tuple[list[int], pa.Table]]:
-        """These columns of these runs, some at a time: their places in `wanted`, and a table with a row for each."""
+        """Yields these columns of these runs in batches. Each batch has the positions of its runs in `wanted`, and a
+        table with one row for each of them.
+        """
         self.fold()
         places = {run: place for place, run in enumerate(wanted)}
         with self._locked(fcntl.LOCK_SH):
@@ -128,7 +133,9 @@ class Store:
 
     @contextmanager
     def claim(self, run: str) -> Iterator[bool]:
-        """Reserves a run, so that no other process plays it; False if another process plays it now."""
+        """Reserves a run, so that no other process plays it. The value is False if another process is playing it
+        now.
+        """
         self._make()
         path = self.folder / "claims" / run
         handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
@@ -165,17 +172,17 @@ class Store:
                 self._packs()
 
     def series(self, run: str) -> Path:
-        """Where a run's record with its series is."""
+        """Returns the path of a run's record with the series of its queues."""
         self._make()
         return self.folder / "series" / f"{run}.parquet"
 
     def flow_series(self, run: str) -> Path:
-        """Where the series of its flows are."""
+        """Returns the path of the series of a run's flows."""
         self._make()
         return self.folder / "series" / f"{run}.flows.parquet"
 
     def has_series(self, run: str) -> bool:
-        """Whether a run's series are there. Files that are damaged are named in `damaged` and set aside."""
+        """Returns whether the store has a run's series. Damaged files are set aside and named in `damaged`."""
         for path in (self.series(run), self.flow_series(run)):
             if path.exists():
                 self._or_away(path, _check_end)
@@ -236,7 +243,9 @@ class Store:
                 os.close(handle)
 
     def _packs(self) -> list[Path]:
-        """The files of runs whose identities can be read, largest first. Reads those of new files."""
+        """Returns the files of runs whose identities can be read, those with most runs first. The identities in files
+        that are new since the last call are read now.
+        """
         paths = sorted((self.folder / "runs").glob("[!.]*.parquet"))
         names = {path.name for path in paths}
         for gone in self._ids.keys() - names:
@@ -293,9 +302,10 @@ class Store:
 
     @contextmanager
     def connect(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection to DuckDB with the view `runs` of all undamaged files, which do not change inside the block.
+        """Yields a connection to DuckDB with the view `runs` of all undamaged files. The files do not change inside the
+        block.
 
-        It has one thread: sums are made in one order, and the same query gives the same bytes.
+        DuckDB gets one thread. It then adds numbers in a fixed order, so the same query gives the same bytes.
         """
         import duckdb
 
@@ -322,18 +332,18 @@ def _is_at(handle: int, path: Path) -> bool:
 
 
 def _whole(path: Path) -> pa.Table:
-    """A file of runs, with the current columns."""
+    """Reads a whole file of runs, in the current columns."""
     table = pq.read_table(path, page_checksum_verification=True)
     return table if table.schema == columns.SCHEMA else columns.table_of(columns.rows_of(table))
 
 
 def _check_end(path: Path) -> None:
-    """Refuses a file that was cut short, without reading its series, which are read when they are drawn."""
+    """Refuses a file that was cut short. The series themselves are not read: that happens when they are drawn."""
     pq.read_metadata(path)
 
 
 def _check_pages(path: Path) -> None:
-    """Reads a whole file, which checks the checksums of its pages."""
+    """Reads a whole file, so that the checksums of its pages are checked."""
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         for _ in file.iter_batches(GROUP):
             pass

@@ -22,7 +22,7 @@ class Played(Protocol):
 
     @property
     def cpu_s(self) -> float:
-        """CPU seconds of the simulation; of a guest, its wall time."""
+        """CPU seconds of the simulation. For a guest it is the wall time."""
 
     @property
     def versions(self) -> dict[str, str]:
@@ -37,10 +37,12 @@ class World(Protocol):
         """`sim` or `kernel`."""
 
     def key(self, plan: _core.Plan, index: int) -> dict[str, str]:
-        """All that a run's result depends on besides the scenario and the seed."""
+        """Everything that a run's result depends on besides the scenario and the seed."""
 
     def refusal(self, plan: _core.Plan, index: int) -> str | None:
-        """The reason why this world cannot play a run, if there is one; it is the same for all seeds."""
+        """Returns the reason why this world cannot play a run, or None if it can. The answer holds for all seeds of a
+        combination.
+        """
 
     def play(
         self, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool
@@ -63,7 +65,7 @@ class Simulator:
 
     engine: str = "fast"
     linux: tuple[int, int] | None = None
-    """The Linux version whose disciplines are simulated, where versions differ; without one, as the scenario says."""
+    """The Linux version whose disciplines are simulated, where versions differ. None: the scenario decides."""
     name: ClassVar[str] = "sim"
 
     def key(self, plan: _core.Plan, index: int) -> dict[str, str]:
@@ -71,13 +73,13 @@ class Simulator:
         return {"simulator": simulator()} | ({"linux": f"{self.linux[0]}.{self.linux[1]}"} if self.linux else {})
 
     def refusal(self, plan: _core.Plan, index: int) -> str | None:
-        """The reason why the simulator cannot play a run, if there is one."""
+        """Returns the reason why the simulator cannot play a run, or None if it can."""
         return plan.sim_refusal(index)
 
     def play(
         self, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool
     ) -> Played | None:
-        """Simulates a run. The GIL is released meanwhile."""
+        """Simulates a run. The GIL is released during the simulation."""
         begin = time.thread_time()
         output = plan.run(
             index, engine=self.engine, packets=packets, series=series, progress=progress, linux=self.linux
@@ -92,9 +94,9 @@ def simulator() -> str:
 
 
 def draws(world: World, plan: _core.Plan, indices: Sequence[int]) -> bool:
-    """Whether seeds make a difference in any of these runs; a kernel's runs always count as random.
+    """Returns whether the result of any of these runs depends on its seed. Runs of a kernel always count as random.
 
-    Only the first run of each combination is asked: it has the answer for all seeds.
+    Only the first run of each combination is examined, because the answer is the same for its other seeds.
     """
     if world.name != "sim":
         return True
@@ -103,7 +105,9 @@ def draws(world: World, plan: _core.Plan, indices: Sequence[int]) -> bool:
 
 
 def playable(world: World, plan: _core.Plan) -> tuple[list[int], list[dict[str, Any]]]:
-    """The runs that a world can play; and for the others `set` and `reason`, once for each combination."""
+    """Returns the runs that a world can play, and for each combination that it cannot play a dictionary with `set` and
+    `reason`.
+    """
     chosen: list[int] = []
     refused: list[dict[str, Any]] = []
     reasons: dict[str, str | None] = {}

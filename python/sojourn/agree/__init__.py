@@ -1,8 +1,8 @@
-"""Scenarios in the simulator and in the real kernel, seed by seed: how far apart are they?
+"""Compares the simulator with the real kernel: both play the same scenarios with the same seeds.
 
-Each finished run is kept as a file whose name is made of all that the run depends on: the scenario's text, set and
-seed, and the programs that played it. An interrupted comparison therefore continues where it was, and a new simulator
-is compared with the kernel runs that are there already.
+Each finished run is kept as a file. The file's name is a digest of everything that the run depends on: the scenario's
+text, the values set, the seed, and the programs that played it. Therefore an interrupted comparison continues where it
+stopped, and a new simulator is compared with kernel runs that exist already.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from sojourn.worlds import Played, Simulator, World, playable
 POINTS = 600
 """Points of a series in a picture."""
 COUNTS = 2
-"""The version of the counts that a run is kept with. In older files the kernel's retransmissions are ignored."""
+"""The version of the way in which a run's packets are counted. Files of an older version count the kernel's
+retransmissions differently, so these are ignored.
+"""
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,10 @@ class Job:
     index: int
     world: str
     place: Path
-    """Where its numbers are kept."""
+    """The file in which its numbers are kept."""
     duration_s: float
     first: bool
-    """The first seed of its combination: its series are kept for the pictures."""
+    """Whether it has the first seed of its combination. The series of such a run are kept for the pictures."""
 
 
 @dataclass
@@ -63,7 +65,7 @@ class Comparison:
 
 
 def store() -> Path:
-    """The folder where runs are kept by default."""
+    """Returns the folder in which runs are kept by default."""
     return home() / "agree"
 
 
@@ -79,11 +81,12 @@ def compare(
     kept_only: bool = False,
     on_progress: Callable[[float, float], None] = lambda _done_s, _all_s: None,
 ) -> Comparison:
-    """Plays each scenario with `seeds` seeds in both worlds, and reads the runs that were played before.
+    """Plays each scenario with `seeds` seeds in both worlds. Runs that were played before are read instead.
 
-    Ctrl-C stops the others; finished runs are kept and compared, and the result is marked interrupted. With `again` the
-    kernel's runs of older guests are played again; with `kept_only` the kernel plays none, and runs that it has not
-    played are left out. Raises Refusal or `_core.Error` for a scenario that is not one, and if there is no kernel.
+    Ctrl-C stops the runs that are playing. The finished ones are kept and compared, and the result is marked
+    interrupted. With `again`, kernel runs that an older guest played are played again. With `kept_only`, the kernel
+    plays nothing, and runs that it has not played before are left out. Raises Refusal or `_core.Error` for an invalid
+    scenario, and if there is no kernel.
     """
     guests = Guests(memory=memory)
     place = folder or store()
@@ -120,14 +123,16 @@ def compare(
 
 
 def worlds_of(guests: Guests, plan: _core.Plan) -> dict[str, World]:
-    """The kernel, and the simulator with that kernel's disciplines."""
+    """Returns both worlds: the kernel, and the simulator with the disciplines of that kernel's version."""
     return {"sim": Simulator(linux=guests.kernel(plan, 0).version), "kernel": guests}
 
 
 def _jobs(
     path: Path, plan: _core.Plan, worlds: dict[str, World], place: Path
 ) -> tuple[list[Job], list[dict[str, Any]]]:
-    """Runs that both worlds can play; and the others, with the reason."""
+    """Returns the runs that both worlds can play, and the combinations that one of them cannot play, with the
+    reason.
+    """
     file = path.stem
     skipped = [{"file": file, **one} for one in plan.skipped]
     both = set(range(len(plan)))
@@ -159,14 +164,16 @@ def _identity(name: str, world: World, plan: _core.Plan, index: int) -> str:
 
 
 def _kernel(world: World, plan: _core.Plan, index: int) -> str:
-    """The kernel that plays a run, in words: release, ticks a second and digest."""
+    """Describes the kernel that plays a run: release, ticks per second and digest."""
     assert isinstance(world, Guests)
     kernel = world.kernel(plan, index)
     return f"Linux {kernel.release}, {kernel.hz} Hz, {kernel.digest[:12]}"
 
 
 def _play(jobs: Sequence[Job], guests: Guests, executor: Executor, tell: Callable[[float, float], None]) -> bool:
-    """Plays all jobs. Returns whether it was interrupted. The first error ends it, but finished runs are kept."""
+    """Plays all jobs, and returns whether Ctrl-C interrupted it. It ends at the first error; finished runs are kept
+    then too.
+    """
     whole = sum(job.duration_s for job in jobs)
     done_s = 0.0
 
@@ -212,7 +219,7 @@ class _Work:
 
 
 def run_of(world: str, played: Played, *, series: bool) -> Run:
-    """The part of a played run that is kept."""
+    """Returns the part of a played run that is kept."""
     output = played.output
     result = output.result()
     result.pop("startup", None)
@@ -229,14 +236,14 @@ def run_of(world: str, played: Played, *, series: bool) -> Run:
 
 
 def _quantiles(ms: Any, share: Any) -> list[float]:
-    """The sojourn at `SHARES`; empty without packets."""
+    """Returns the sojourn in ms at each of `SHARES`, or nothing if there were no packets."""
     if len(ms) == 0:
         return []
     return [float(f"{value:.6g}") for value in np.interp(SHARES, share, ms)]
 
 
 def _series(output: _core.Output) -> dict[str, dict[str, list[float]]]:
-    """Queues over time, and the window of the first flow that has one."""
+    """Returns each queue over time, and the window over time of the first flow that has a window."""
     found = {
         name: _thin({"time_s": one["time_s"], "queue_delay_ms": one["queue_delay_ms"]})
         for name, one in output.series().items()
@@ -253,7 +260,7 @@ def _thin(columns: dict[str, Any]) -> dict[str, list[float]]:
 
 
 def _read(job: Job) -> Run | None:
-    """A kept run; None if its file is missing or damaged, so that the run is played again."""
+    """Reads a kept run. Returns None if its file is missing or damaged: then the run is played again."""
     try:
         run = Run(**json.loads(job.place.read_text(encoding="utf-8")))
         if run.world == "kernel" and run.counts < COUNTS:
@@ -265,7 +272,7 @@ def _read(job: Job) -> Run | None:
 
 
 def _words(versions: dict[str, str]) -> str:
-    """Which program and modules were in a guest."""
+    """Says which program and modules were in a guest."""
     return " ".join(versions.get(key, "")[:12] for key in ("guest_digest", "modules_digest")).strip()
 
 
@@ -274,7 +281,7 @@ def _player(guests: Guests, job: Job) -> str:
 
 
 def _pairs(here: Sequence[tuple[Job, Run]]) -> list[Pair]:
-    """Runs of both worlds in pairs: one for each combination and queue that is shown."""
+    """Pairs the runs of both worlds: one pair for each combination and each queue that is shown."""
     files: dict[str, list[Run]] = {}
     for job, run in here:
         files.setdefault(job.file, []).append(run)
@@ -283,9 +290,10 @@ def _pairs(here: Sequence[tuple[Job, Run]]) -> list[Pair]:
 
 
 def pairs_of(file: str, title: str, runs: Sequence[Run]) -> list[Pair]:
-    """A scenario's runs in both worlds, paired: for each combination that both have a pair of each queue that is shown.
+    """Pairs a scenario's runs in both worlds. Each combination that both worlds played gives one pair for each queue
+    that is shown.
 
-    The compared queue is chosen by the kernel's runs, since they are the reference.
+    The kernel's runs decide which queue is the compared one, because they are the reference.
     """
     groups: dict[str, dict[str, dict[int, Run]]] = {}
     for run in runs:

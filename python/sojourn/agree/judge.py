@@ -1,4 +1,6 @@
-"""How far two worlds are apart: differences with intervals, equivalence, distances, ranks. Numbers only."""
+"""Computes how far two worlds are apart: differences with intervals, equivalence tests, distances, and rankings of
+disciplines.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from sojourn.means import Mean, mean_of, student
 
 WORLDS = ("sim", "kernel")
 SHARES = np.concatenate(([0.001], np.arange(0.005, 0.9951, 0.005), [0.999]))
-"""At which shares of the packets the sojourn's distribution is kept and compared."""
+"""The sojourn's distribution is kept and compared at these quantiles, each a share of the packets."""
 
 
 @dataclass(frozen=True)
@@ -26,16 +28,20 @@ class Measure:
     head: str
     unit: str
     margin: float
-    """The largest difference that counts as equal: a share of the kernel's number, or points unless `relative`."""
+    """The largest difference that counts as equal. It is a share of the kernel's number if `relative`, and otherwise in
+    percentage points.
+    """
     read: Callable[[Run, str], float | None]
     relative: bool = True
     floor: float = 1.0
-    """The least number that a share is taken of."""
+    """A relative difference is a share of the kernel's number, or of this number if it is larger."""
     of_path: bool = False
-    """Whether it is a measure of all flows together. Only the compared queue has it, so that it counts once."""
+    """Whether it measures all flows together. Such a measure counts only for the compared queue of a path, so that it
+    counts once.
+    """
 
     def apart(self, sim: float, kernel: float, scale: float | None = None) -> float:
-        """The simulator's number less the kernel's, as a share or in points."""
+        """Returns the simulator's number minus the kernel's, as a share or in percentage points."""
         if not self.relative:
             return sim - kernel
         return (sim - kernel) / max(abs(kernel if scale is None else scale), self.floor)
@@ -50,15 +56,19 @@ class Run:
     result: dict[str, Any]
     """The run's entry in the output of `sojourn run -f json`."""
     quantiles: dict[str, list[float]]
-    """By hop, the sojourn in ms at `SHARES`."""
+    """Maps a hop to the sojourn in ms at each of `SHARES`."""
     qdisc: dict[str, str]
-    """By hop, the discipline's line."""
+    """Maps a hop to its discipline's line."""
     player: str = ""
-    """Which program and modules played it in the guest."""
+    """The program and modules that were in the guest, as a text to compare."""
     series: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-    """Series of the first seed: by hop, `time_s` and `queue_delay_ms`; by `cwnd`, the first sender's window."""
+    """Series over time, kept for the first seed only. A hop's name leads to `time_s` and `queue_delay_ms`; `cwnd` leads
+    to the first sender's window.
+    """
     counts: int = 1
-    """The version of the counts: from 2 on, a packet that Linux retransmits counts as its segments, before as one."""
+    """The version of the way in which packets are counted. In version 1, a packet that Linux retransmits counts once;
+    from 2 on, each of its segments counts.
+    """
 
 
 def _hop(*path: str, scale: float = 1.0) -> Callable[[Run, str], float | None]:
@@ -80,7 +90,7 @@ def _flows(key: str) -> Callable[[Run, str], float | None]:
 
 
 def _fct(run: Run, _hop: str) -> float | None:
-    """The mean over all transfers that were completed."""
+    """Returns the mean completion time over all transfers that were completed."""
     done = [(flow["fct_s"]["mean"], flow["completed"]) for flow in run.result["flows"] if flow["fct_s"] is not None]
     count = sum(many for _, many in done)
     return math.fsum(mean * many for mean, many in done) / count if count else None
@@ -103,24 +113,28 @@ BY_NAME = {one.name: one for one in MEASURES}
 
 @dataclass(frozen=True)
 class Difference:
-    """One measure of one scenario in both worlds, over the seeds that both have."""
+    """The difference between both worlds in one measure of one scenario, over the seeds that both have."""
 
     measure: Measure
     sim: float
     kernel: float
     value: float
-    """The simulator's mean less the kernel's, as a share of the kernel's or in points."""
+    """The simulator's mean minus the kernel's, as a share of the kernel's or in percentage points."""
     half_width: float | None
     """Half the width of the 95 % interval of the mean (Student's t), from the differences seed by seed."""
     verdict: str
-    """`agrees`: shown to be within the margin (two one-sided tests at 5 %); `differs`: shown to be beyond; `open`."""
+    """`agrees` if the difference is shown to be within the margin (two one-sided tests at 5 %), `differs` if it is
+    shown to be beyond it, and otherwise `open`.
+    """
     chance: float | None
-    """The median difference between two means of the kernel's own over as many seeds; None with a single seed."""
+    """The difference that chance alone causes: the median difference between two means of the kernel, each over as many
+    seeds. None with a single seed.
+    """
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A queue of a combination of a scenario in both worlds."""
+    """The runs of both worlds for one queue and one combination of a scenario."""
 
     file: str
     label: str
@@ -129,12 +143,12 @@ class Pair:
     qdisc: str
     title: str
     sim: dict[int, Run]
-    """By seed."""
+    """The simulator's runs by seed."""
     kernel: dict[int, Run]
     rest: str = ""
     """The part of the label that is not a discipline."""
     compared: bool = True
-    """Whether it is the queue that the file is about; measures of the whole path are its alone."""
+    """Whether this is the queue that the scenario is about. Only such a pair has the measures of the whole path."""
 
     @property
     def name(self) -> str:
@@ -154,7 +168,9 @@ class Pair:
                 yield one
 
     def varies(self) -> bool:
-        """Whether the kernel's runs differ at all: copies of one run carry no interval."""
+        """Returns whether the kernel's runs differ from each other at all. If they are all equal, they give no
+        interval.
+        """
         sojourns = [self.kernel[seed].quantiles[self.hop] for seed in self.seeds]
         return any(one != sojourns[0] for one in sojourns)
 
@@ -174,11 +190,15 @@ class Pair:
         return _judged(measure, sim, kernel, *((apart, own) if self.varies() else (apart[:1], own[:1])))
 
     def distance(self) -> float | None:
-        """The Wasserstein distance of the sojourns' distributions, in kernel means; the mean over the seeds."""
+        """Returns the Wasserstein distance between both worlds' distributions of the sojourn, averaged over the seeds.
+        Its unit is the kernel's mean sojourn.
+        """
         return self._distance([(self.sim[seed], self.kernel[seed]) for seed in self.seeds])
 
     def own_distance(self) -> float | None:
-        """The kernel's distance from itself with the next seed: the distance by chance alone."""
+        """Returns the same distance between the kernel's runs with one seed and with the next: the distance that chance
+        alone causes.
+        """
         return self._distance([(self.kernel[a], self.kernel[b]) for a, b in pairwise(self.seeds)])
 
     def _distance(self, pairs: Sequence[tuple[Run, Run]]) -> float | None:
@@ -203,7 +223,9 @@ def _judged(measure: Measure, sim: float, kernel: float, apart: Sequence[float],
 
 
 def _verdict(margin: float, mean: Mean, apart: Sequence[float]) -> str:
-    """Schuirmann's two one-sided tests: equal if the 90 % interval lies within the margins."""
+    """Returns the verdict of Schuirmann's two one-sided tests: both worlds agree if the 90 % interval lies within the
+    margins.
+    """
     if mean.half_width is None:
         return "open"
     if mean.half_width == 0:
@@ -227,7 +249,7 @@ class Summary:
     median: float
     """The median of the absolute differences."""
     chance: float | None
-    """The median of their `chance`."""
+    """The median of the differences that chance alone causes (`Difference.chance`)."""
     p90: float
     agrees: int
     differs: int
@@ -263,23 +285,31 @@ def summaries(pairs: Sequence[Pair]) -> list[Summary]:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The order in which each world puts the disciplines of one scenario."""
+    """How well both worlds agree on the order of one scenario's disciplines."""
 
     file: str
     measure: str
     disciplines: int
     tau: float | None
-    """Kendall's tau over all pairs of disciplines; None if all are equal in a world."""
+    """Kendall's tau between both worlds' orders, over all pairs of disciplines. None if all disciplines are equal in
+    one world.
+    """
     itself: float | None
-    """Kendall's tau of the kernel's even seeds against its odd ones: the agreement of orders that chance allows."""
+    """Kendall's tau between the kernel's order with its even seeds and with its odd ones. Chance alone limits the
+    agreement to about this.
+    """
     clear: int
-    """Pairs that differ in the kernel: the 95 % interval of their differences, seed by seed, excludes zero."""
+    """The number of pairs of disciplines that clearly differ in the kernel: the 95 % interval of their differences,
+    taken seed by seed, excludes zero.
+    """
     clear_tau: float | None
-    """Kendall's tau over these pairs."""
+    """Kendall's tau over the pairs that clearly differ."""
 
 
 def rankings(pairs: Sequence[Pair], measures: Sequence[str] = ("p95", "goodput")) -> list[Ranking]:
-    """Rankings by the compared queue, for each file and each other setting that has at least three disciplines."""
+    """Returns a ranking by each measure of the compared queue. There is one for each scenario file and each setting of
+    its other keys with at least three disciplines.
+    """
     groups: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs:
         if pair.compared:
@@ -314,7 +344,7 @@ def _ranking(file: str, group: Sequence[Pair], measure: Measure) -> Ranking:
 
 
 def _tau(some: Sequence[float], others: Sequence[float]) -> float | None:
-    """Kendall's tau, corrected for ties (tau-b); None if all numbers of one side are equal."""
+    """Returns Kendall's tau, corrected for ties (tau-b), or None if all numbers of one side are equal."""
     signs = [[(a > b) - (a < b) for a, b in combinations(side, 2)] for side in (some, others)]
     # The square of a sign is 1, or 0 for a tie.
     apart = math.prod(sum(map(abs, side)) for side in signs)

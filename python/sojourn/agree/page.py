@@ -1,4 +1,6 @@
-"""A comparison as a page with pictures: one over all, and for each scenario both worlds' queue, window and sojourns."""
+"""Writes a comparison as a page with pictures. One picture has all scenarios. Each scenario has its own, with the
+queue, window and sojourns of both worlds.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from sojourn.words import short_name
 PAGE = "agree.html"
 SHOWN = {"goodput": ("o", "#13866f"), "mean": ("D", "#1f6fb4"), "p95": ("s", "#6a3fa0"), "drops": ("x", "#d1495b")}
 MOST = 1.0
-"""The overview ends at ± 100 %."""
+"""The ends of the overview's axis: ± 100 %, as a share."""
 
 
 def write(folder: Path, done: Comparison) -> Path:
@@ -59,7 +61,7 @@ def write(folder: Path, done: Comparison) -> Path:
 
 
 def provenance(done: Comparison) -> str:
-    """One line about the runs that were compared, and their worlds."""
+    """Returns a line about the runs that were compared, and their worlds."""
     seeds = sorted({seed for pair in done.pairs for seed in pair.seeds})
     which = f"seeds {seeds[0]}–{seeds[-1]}" if seeds else "no seeds"
     if fewer := sum(len(pair.seeds) < len(seeds) for pair in done.pairs):
@@ -72,7 +74,7 @@ def provenance(done: Comparison) -> str:
 
 
 def overview(pairs: Sequence[Pair], about: str) -> Picture:
-    """A row a combination: the simulator's differences from the kernel, with intervals."""
+    """Draws one row for each combination: the simulator's differences from the kernel, with intervals."""
     names = [plot.wrapped(_name(pair), LABEL, 8.5) for pair in pairs]
     heights = [0.1 + 0.15 * len(lines) for lines in names]
     middles = np.cumsum(heights) - np.asarray(heights) / 2
@@ -109,7 +111,7 @@ def overview(pairs: Sequence[Pair], about: str) -> Picture:
 
 
 LABEL = 3.4
-"""Inches of a row's label."""
+"""The width of a row's label in inches."""
 
 
 def _percent(value: float, _place: int | None = None) -> str:
@@ -121,7 +123,7 @@ def _name(pair: Pair) -> str:
 
 
 def overlay(pair: Pair, about: str, name: str) -> Picture:
-    """Both worlds' queue and window over time with the first seed, and the sojourns of all seeds."""
+    """Draws both worlds' queue and window over time for the first seed, and the sojourns of all seeds."""
     ink = plot.COLOURS.get(plot.kind_of(pair.qdisc), plot.OTHER)
     seed = pair.seeds[0]
     styles: dict[str, dict[str, Any]] = {

@@ -23,7 +23,7 @@ SIGNS = {"agrees": "=", "differs": "!", "open": ""}
 
 
 def apart(one: Difference) -> str:
-    """A difference in percent, or in points, with the sign of its verdict."""
+    """Writes a difference in percent, or in percentage points, with the sign of its verdict."""
     value = one.value * 100 if one.measure.relative else one.value
     digits = 0 if abs(value) >= 10 else 1
     return f"{value:+.{digits}f}{SIGNS[one.verdict]}"
@@ -44,7 +44,7 @@ def share(summary: Summary, value: float | None) -> str:
 
 
 def table(pairs: Sequence[Pair]) -> tuple[list[str], list[list[str]]]:
-    """A row a combination."""
+    """Returns a table with a row for each combination."""
     measures = [one for one in MEASURES if any(pair.difference(one) for pair in pairs)]
     rows = []
     for pair in pairs:
@@ -54,7 +54,9 @@ def table(pairs: Sequence[Pair]) -> tuple[list[str], list[list[str]]]:
 
 
 def distance(pair: Pair) -> str:
-    """`0.12 (0.08)`: from the kernel, and the kernel's own."""
+    """Writes two distances as `0.12 (0.08)`: the simulator's from the kernel, and in brackets that of the kernel's runs
+    from each other.
+    """
     far, own = pair.distance(), pair.own_distance()
     if far is None:
         return "–"
@@ -62,7 +64,7 @@ def distance(pair: Pair) -> str:
 
 
 def summary_table(found: Sequence[Summary]) -> tuple[list[str], list[list[str]]]:
-    """A row a measure."""
+    """Returns a table with a row for each measure."""
     rows = [
         [
             one.measure.head, share(one, one.median), share(one, one.chance), share(one, one.p90), margin(one),
@@ -74,7 +76,7 @@ def summary_table(found: Sequence[Summary]) -> tuple[list[str], list[list[str]]]
 
 
 def rank_table(found: Sequence[Ranking]) -> tuple[list[str], list[list[str]]]:
-    """A row a scenario and measure, and the mean."""
+    """Returns a table with a row for each scenario and measure, and a row with the mean."""
     rows = [
         [
             f"{one.file}, {one.measure}", str(one.disciplines), _tau(one.tau), _tau(one.itself), str(one.clear),
@@ -106,7 +108,7 @@ def _tau(value: float | None) -> str:
 
 
 def csv_text(pairs: Sequence[Pair]) -> str:
-    """A row a combination and measure, as CSV."""
+    """Returns a row for each combination and measure, as CSV."""
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     heads, rows = _csv_rows(pairs)
@@ -129,7 +131,7 @@ def _csv_rows(pairs: Sequence[Pair]) -> tuple[list[str], list[list[str]]]:
 
 
 def as_dict(done: Comparison) -> dict[str, Any]:
-    """The JSON."""
+    """Returns the comparison as it is written to JSON."""
     return {
         "versions": done.versions,
         "pairs": [_pair(pair) for pair in done.pairs],

@@ -29,7 +29,7 @@ class Writer:
         self._known.add(name)
 
     def folder(self, name: str) -> None:
-        """A folder and those above it."""
+        """Adds a folder, and the folders above it."""
         parts = Path(name).parts
         for count in range(1, len(parts) + 1):
             one = "/".join(parts[:count])
@@ -37,7 +37,7 @@ class Writer:
                 self._entry(one, stat.S_IFDIR | 0o755, b"")
 
     def file(self, name: str, data: bytes, mode: int = 0o644) -> None:
-        """A file, in place of none that is there."""
+        """Adds a file, unless the archive has one of this name already."""
         name = name.lstrip("/")
         if name in self._known:
             return
@@ -46,12 +46,12 @@ class Writer:
         self._entry(name, stat.S_IFREG | mode, data)
 
     def link(self, name: str, target: str) -> None:
-        """A symbolic link."""
+        """Adds a symbolic link."""
         self.folder(name.rsplit("/", 1)[0])
         self._entry(name, stat.S_IFLNK | 0o777, target.encode())
 
     def program(self, name: str, file: Path) -> None:
-        """A file of the host; if it is a program, with the libraries that it loads."""
+        """Adds a file of the host. If it is a program, the libraries that it loads are added too."""
         data = file.read_bytes()
         self.file(name, data, 0o755)
         if data[:4] != b"\x7fELF":
@@ -62,7 +62,7 @@ class Writer:
             self.file(where, Path(library).read_bytes(), 0o755)
 
     def tree(self, name: str, folder: Path) -> None:
-        """A folder with all that is in it."""
+        """Adds a folder of the host with all its contents."""
         self.folder(name)
         for file in sorted(folder.rglob("*")):
             inside = f"{name}/{file.relative_to(folder)}"
@@ -72,13 +72,13 @@ class Writer:
                 self.file(inside, file.read_bytes(), file.stat().st_mode & 0o777)
 
     def bytes(self) -> bytes:
-        """The archive."""
+        """Returns the archive."""
         self._entry(LAST, 0, b"")
         return b"".join(self._parts)
 
 
 def unpack(packed: BinaryIO, folder: Path) -> None:
-    """Writes an archive's files below `folder`, and nowhere else. Data that is not an archive has no files."""
+    """Writes an archive's files below `folder`, and nowhere else. If the data is not an archive, nothing is written."""
     while (head := packed.read(110))[:6] == MAGIC:
         fields = [int(head[6 + 8 * place : 14 + 8 * place], 16) for place in range(13)]
         mode, size, length = fields[1], fields[6], fields[11]

@@ -1,4 +1,6 @@
-"""Builds a guest's kernel into the cache: configured, patched, kept by the content of all that it is made from."""
+"""Builds a guest's kernel into the cache, with our configuration and patches. Its folder is named by a digest of
+everything that it is made from.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from sojourn.kernel.image import Kernel
 from sojourn.kernel.source import Source, Tell
 
 OBJECTS = {"fast": 900, "debug": 1050}
-"""About how many files are compiled: for the estimate of the time."""
+"""About how many files are compiled for each variant. The progress is estimated from it."""
 STAGES = ("fetch", "unpack", "configure", "compile", "modules")
 MUST_HAVE = ("CONFIG_HOSTFS=y", "CONFIG_UML_TIME_TRAVEL_SUPPORT=y", "CONFIG_NET_SCHED=y", "CONFIG_MODULES=y")
 KEPT_OF_SOURCE = (
@@ -45,14 +47,14 @@ USELESS_IN_BUILD = ("*.o", "*.a", "*.cmd", "*.order", "*.i", "*.s", "vmlinux*", 
 
 @dataclass
 class Stages:
-    """How long each stage took."""
+    """Measures how long each stage of a build takes."""
 
     tell: Tell
     seconds: dict[str, float] = field(default_factory=dict)
     begin: float = field(default_factory=time.monotonic)
 
     def end(self, name: str) -> None:
-        """A stage is done; the next begins."""
+        """Ends a stage and begins the next one."""
         now = time.monotonic()
         self.seconds[name] = round(now - self.begin, 1)
         self.begin = now
@@ -69,10 +71,11 @@ def build(
     jobs: int | None = None,
     tell: Tell = lambda _stage, _share: None,
 ) -> tuple[Path, bool]:
-    """Builds a kernel, if it is not there: its folder in the cache, and whether it was built just now.
+    """Builds a kernel if the cache does not have it. Returns its folder in the cache, and whether it was built just
+    now.
 
-    Without `update` a kernel of the cache that fits and was made by the same recipe is good enough, whatever newer
-    source there may be: then nothing is fetched.
+    Without `update`, a kernel in the cache is used if it fits and was made by the same recipe, even if a newer source
+    is available. Then nothing is downloaded.
     """
     if platform.machine() != "x86_64":
         raise Refusal(
@@ -95,14 +98,14 @@ def build(
 
 
 def recipe_of(variant: str, hz: int) -> str:
-    """The digest of all but the source: configuration, patches, compiler, variant."""
+    """Returns the digest of everything except the source: configuration, patches, compiler, variant and HZ."""
     digest = hashlib.sha256(f"{variant} {hz} {platform.machine()} {compiler()}".encode())
     digest.update(recipe.digest(variant).encode())
     return digest.hexdigest()
 
 
 def compiler() -> str:
-    """The compiler and linker: other ones make other bytes."""
+    """Returns the versions of the compiler and linker, which a kernel's bytes depend on."""
     environment = tools.environment()
     said = [
         subprocess.run(words, capture_output=True, text=True, check=True, env=environment).stdout.splitlines()[0]
@@ -139,7 +142,9 @@ def _build_from(chosen: Source, variant: str, hz: int, whole: str, jobs: int, te
 
 @contextmanager
 def _alone(digest: str) -> Iterator[None]:
-    """A lock: of two processes that want the same kernel, the second waits, and finds it built."""
+    """Locks a kernel while it is built. If two processes want the same kernel, the second waits, and then finds it
+    built.
+    """
     places.cache().mkdir(parents=True, exist_ok=True)
     with (places.cache() / f".lock-{digest[:12]}").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -192,7 +197,7 @@ def _patch(tree: Path) -> None:
 
 
 def _set_hz(tree: Path, hz: int) -> None:
-    """HZ of User-Mode Linux is a constant in its Kconfig."""
+    """Sets HZ in the Kconfig of User-Mode Linux, where it is a constant."""
     file = tree / "arch" / "um" / "Kconfig"
     text, count = re.subn(r"(^config HZ\n\tint\n\tdefault )\d+$", rf"\g<1>{hz}", file.read_text(), flags=re.M)
     if count != 1:
@@ -237,13 +242,13 @@ def _compile(tree: Path, out: Path, variant: str, jobs: int, tell: Tell) -> None
 
 
 def first_error(said: str) -> str:
-    """The most informative line of make's output."""
+    """Returns the most informative line of make's output: the first one about an error, or else the last."""
     lines = said.splitlines() or ["no message"]
     return next((line.strip() for line in lines if re.search(r"error|Error |\*\*\*", line)), lines[-1].strip())
 
 
 def _prune(tree: Path, out: Path) -> None:
-    """Removes all files that building modules does not need."""
+    """Removes all files that are not needed for building modules."""
     kept = {tree / part for part in KEPT_OF_SOURCE}
     for folder in (tree, *(tree / part for part in ("arch", "lib", "net", "tools"))):
         for top in folder.iterdir():

@@ -31,18 +31,20 @@ from sojourn.kernel import places
 from sojourn.kernel.image import Kernel
 
 RUN = "/proc/self/cwd/run"
-"""What the guest gives hostfs to mount the folder of the run: `mount -t hostfs none DIR -o /proc/self/cwd/run`."""
+"""The path by which the guest mounts the folder of the run through hostfs: `mount -t hostfs none DIR -o
+/proc/self/cwd/run`.
+"""
 MODULES = "/proc/self/cwd/modules"
-"""The same for the folder with our modules, NAME.ko each: their place does not depend on the user's folders."""
+"""The path of the folder with our modules, each as NAME.ko. Like RUN, it does not depend on the user's folders."""
 JOB, ENDED = "job.json", "ended.json"
 START_S = 1_700_000_000
 """The guest's clock when it starts, in seconds of Unix time."""
 POLL_S = 0.05
 """Seconds between two checks for a stop."""
 LONGEST_CONSOLE = 2**20
-"""Bytes of a guest's console that are kept, at its end."""
+"""The number of bytes that are kept of a guest's console: the last ones."""
 SECCOMP_SINCE = (6, 16)
-"""The kernel that can catch system calls by seccomp, 1.5 times as fast as by ptrace."""
+"""The first kernel that can intercept system calls by seccomp. This is 1.5 times as fast as ptrace."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +64,14 @@ class Ended:
     """Whether `stop` ended it."""
 
     def result(self) -> dict[str, Any]:
-        """The guest's answer; a `Refusal` if the job was not done."""
+        """Returns the guest's answer. Raises Refusal if the job was not done."""
         if self.error is not None:
             raise Refusal(self.error)
         return self.answer
 
 
 def find_program() -> Path:
-    """The guest's first process: `sojourn-guest`, in the command's folder or on the PATH."""
+    """Returns the program of the guest's first process: `sojourn-guest`, from the command's folder or the PATH."""
     asked = os.environ.get("SOJOURN_GUEST")
     beside = Path(sys.executable).parent / "sojourn-guest"
     found = asked or (str(beside) if beside.exists() else shutil.which("sojourn-guest"))
@@ -97,8 +99,9 @@ def boot(
     """Runs `job` (JSON) in a guest that may write to `folder`, and waits for its end.
 
     Memory below 1G gave wrong results at 1 Gbit/s. Without `cpu` the guest is pinned to a CPU that no other guest of
-    this user has, if there is one. The guest is killed after `timeout_s` of wall time, when `stop` says so, and when an
-    exception such as Ctrl-C passes through here. Unless `virtual` it runs in the host's time: for tests that flood.
+    this user has, if there is one. The guest is killed after `timeout_s` seconds of wall time, when `stop` returns
+    True, and at an exception such as Ctrl-C. Without `virtual` the guest runs in the host's time, as tests that flood
+    it need.
     """
     init = program or find_program()
     (folder / JOB).write_text(job)
@@ -131,7 +134,9 @@ def supervise(
     stop: Callable[[], bool],
     pinned: bool = True,
 ) -> End:
-    """Runs a guest's process to its end; it and all that it started are dead afterwards, whatever happens."""
+    """Runs a guest's process to its end. Whatever happens, the process and all that it started have ended when this
+    returns.
+    """
     begin = time.monotonic()
     with _pinned(cpu) if pinned else nullcontext():
         process = subprocess.Popen(
@@ -150,7 +155,7 @@ def supervise(
 
 
 def ended(folder: Path, end: End, timeout_s: float) -> Ended:
-    """The outcome of a run, from the guest's answer and from the way its process ended."""
+    """Determines the outcome of a run from the guest's answer and the way its process ended."""
     answer = _answer(folder)
     if end.verdict == "time":
         error: str | None = f"the guest did not end within {timeout_s:g} s and was killed{_last_words(end.console)}"
@@ -164,8 +169,8 @@ def ended(folder: Path, end: End, timeout_s: float) -> Ended:
 def _furnish(private: Path, init: Path, modules: dict[str, Path], folder: Path) -> None:
     """Fills the guest's working directory.
 
-    The files are copies and not links: each step of a path that the guest's kernel resolves advances its clock by some
-    nanoseconds.
+    Files are copied and not linked. The guest's clock advances by some nanoseconds for each step of a path that its
+    kernel resolves, so a link to a file of the host would make results depend on its path.
     """
     if init.is_file():
         shutil.copy(init, private / "init")
@@ -176,7 +181,7 @@ def _furnish(private: Path, init: Path, modules: dict[str, Path], folder: Path) 
 
 
 def command_line(kernel: Kernel, memory: str, virtual: bool = True) -> list[str]:
-    """The kernel's command line, which is the same on every machine."""
+    """Returns the kernel's command line, which is the same on every machine."""
     words = [
         *(["time-travel=inf-cpu", f"time-travel-start={START_S}000000000"] if virtual else []),
         "norandmaps",
@@ -200,13 +205,17 @@ def command_line(kernel: Kernel, memory: str, virtual: bool = True) -> list[str]
 
 
 def _killed_with_us() -> list[str]:
-    """Ends the guest even when we are killed without a chance to do so."""
+    """Returns the words of a command that starts the guest so that it is killed when this process dies, even by
+    SIGKILL.
+    """
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "KILL"] if setpriv else []
 
 
 def _environment(seed: int, memory: str) -> dict[str, str]:
-    """The environment of the kernel's process. It inherits nothing of the host's, so that no result depends on it."""
+    """Returns the environment of the kernel's process. It has nothing of the host's environment, so no result depends
+    on that.
+    """
     return {
         "UML_SEED": str(seed),  # our patch: every random byte of the guest is a function of it
         "TMPDIR": str(_roomy_folder(memory)),  # the guest's memory is a deleted file
@@ -216,7 +225,8 @@ def _environment(seed: int, memory: str) -> dict[str, str]:
 
 
 def _roomy_folder(memory: str) -> Path:
-    """A folder in memory if there is room: a container's /dev/shm often has 64 MB, and a guest dies when it is full.
+    """Returns a folder for the guest's memory: in the host's memory if it has room, and else on the disk. The size
+    matters because a container's /dev/shm often has 64 MB, and a guest dies when it is full.
 
     The paths of both folders have the same number of steps: see `_furnish`.
     """
@@ -232,7 +242,9 @@ def _roomy_folder(memory: str) -> Path:
 
 @contextmanager
 def _pinned(cpu: int | None) -> Iterator[None]:
-    """Pins processes started inside to a CPU: they are two to five times as fast. Children inherit the affinity."""
+    """Pins processes that are started inside the block to one CPU, which makes a guest two to five times as fast. Child
+    processes inherit the affinity.
+    """
     before = os.sched_getaffinity(0)
     if cpu is not None:
         chosen, lock = cpu if cpu in before else None, None
@@ -253,7 +265,9 @@ def _pinned(cpu: int | None) -> Iterator[None]:
 
 
 def _free_cpu(cpus: list[int]) -> tuple[int | None, IO[str] | None]:
-    """A CPU on which no guest of this user runs, locked as long as the file is open; none if no file can be made."""
+    """Returns a CPU on which no guest of this user runs, and a file whose lock reserves the CPU while the file is open.
+    Returns None for both if every CPU is taken, or if no file can be made.
+    """
     folder = places.cache() / "cpus"
     for cpu in cpus:
         try:
@@ -271,7 +285,9 @@ def _free_cpu(cpus: list[int]) -> tuple[int | None, IO[str] | None]:
 
 
 def _wait(process: subprocess.Popen[bytes], deadline: float, stop: Callable[[], bool]) -> tuple[str, str]:
-    """The console, and why the guest ended: "" (by itself), "time" or "stop". It is dead afterwards in any case."""
+    """Waits for the end of the guest. Returns its console, and why it ended: "" (by itself), "time" or "stop". The
+    guest has ended in any case when this returns.
+    """
     assert process.stdout is not None
     stream = process.stdout.fileno()
     console, verdict = bytearray(), ""

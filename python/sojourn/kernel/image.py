@@ -18,7 +18,7 @@ class Kernel:
     release: str
     """The output of `uname -r`."""
     hz: int
-    """Timer ticks a second; a part of every result."""
+    """Timer ticks per second. Results depend on it."""
     variant: str
     digest: str
     """The digest of all that it was built from. Kernels with equal digests give equal results, byte for byte."""
@@ -29,7 +29,7 @@ class Kernel:
     modules: dict[str, Path] = field(default_factory=dict)
     """Our modules for it, by name."""
     machine: str = "um"
-    """What it runs on: `um`, as a program of this machine, or `x86_64`, in QEMU."""
+    """How it runs: `um` as a program of this machine, `x86_64` in QEMU."""
 
     @property
     def version(self) -> tuple[int, int]:

@@ -1,4 +1,6 @@
-"""Builds our modules for a kernel: two seconds, kept by the content of their sources, apart from the kernel."""
+"""Builds our modules for a kernel, which takes two seconds. They are kept apart from the kernel, under a digest of
+their sources.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ SOURCES = ("*.c", "*.h", "Kbuild")
 
 
 def ensure(kernel: Kernel) -> dict[str, Path]:
-    """Our modules for this kernel by name, built where they are not in the cache."""
+    """Returns our modules for this kernel by name. Modules that are not in the cache are built."""
     found: dict[str, Path] = {}
     for folder in places.module_folders():
         found |= build(kernel, folder)
@@ -26,7 +28,9 @@ def ensure(kernel: Kernel) -> dict[str, Path]:
 
 
 def build(kernel: Kernel, folder: Path) -> dict[str, Path]:
-    """The modules that a folder's Kbuild names, by name; a `Refusal` says the compiler's first error."""
+    """Builds the modules that a folder's Kbuild names, and returns them by name. Raises Refusal with the compiler's
+    first error.
+    """
     sources = sorted(file for pattern in SOURCES for file in folder.glob(pattern))
     digest = hashlib.sha256(kernel.digest.encode())
     for file in sources:
@@ -73,13 +77,15 @@ def compile_in(kernel: Kernel, work: Path) -> None:
 
 
 def depends(module: bytes) -> list[str]:
-    """The modules that a module declares as its dependencies."""
+    """Returns the modules that a module declares as its dependencies."""
     found = re.search(rb"\0depends=([^\0]*)\0", module)
     return [name.replace("-", "_") for name in found[1].decode().split(",") if name] if found else []
 
 
 def tc_plugins() -> Path:
-    """The folder with tc's plugins for our disciplines, built from the sources of the system's own tc; kept."""
+    """Returns the folder with tc's plugins for our disciplines. They are built once, from the sources of the system's
+    own tc.
+    """
     source = places.shared() / "kernel" / "iproute2"
     tc = subprocess.run(["tc", "-V"], capture_output=True, text=True, check=False, env=tools.environment())
     digest = hashlib.sha256(tc.stdout.encode())

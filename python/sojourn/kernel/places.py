@@ -1,4 +1,6 @@
-"""Where things of the kernel world are: the user's cache, and our C sources. The only place that says so."""
+"""Where the files of the kernel world are: the user's cache, and our C sources. Other modules get their paths from
+here.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +12,17 @@ from sojourn.errors import Refusal
 
 
 def home() -> Path:
-    """The user's cache folder of sojourn, the one that tools/debian fills too."""
+    """Returns the user's cache folder of sojourn. tools/debian fills the same folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sojourn"
 
 
 def cache() -> Path:
-    """Built kernels and modules."""
+    """Returns the folder of built kernels and modules."""
     return home() / "kernel"
 
 
 def shared() -> Path:
-    """The folder with `kernel/` and `tools/debian`: the repository, or the wheel's data."""
+    """Returns the folder with `kernel/` and `tools/debian`: the repository, or the wheel's data."""
     repository = Path(__file__).resolve().parents[3]
     installed = Path(sys.prefix) / "share" / "sojourn"
     for place in (repository, installed):
@@ -30,11 +32,13 @@ def shared() -> Path:
 
 
 def guest_sources() -> Path:
-    """The guest's configuration, patches and modules."""
+    """Returns the folder of the guest's configuration, patches and modules."""
     return shared() / "kernel" / "guest"
 
 
 def module_folders() -> list[Path]:
-    """Folders with a Kbuild file of modules that a guest can load: the guest's own, and the disciplines'."""
+    """Returns the folders with a Kbuild file of modules that a guest can load: the guest's own, and the
+    disciplines'.
+    """
     kernel = shared() / "kernel"
     return [folder for folder in (kernel / "guest", kernel) if (folder / "Kbuild").is_file()]

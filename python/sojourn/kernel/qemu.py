@@ -1,10 +1,11 @@
-"""The cross-check: a distribution's own kernel image in QEMU, in virtual time too, five to forty times as slow.
+"""A cross-check: runs a distribution's own kernel image in QEMU. This is in virtual time too, and five to forty times
+as slow as User-Mode Linux.
 
 Debian's `linux-image-*` with its headers and QEMU are unpacked into the cache, which needs no root. The guest's files
-are an archive that the kernel unpacks into its memory. The archive includes the run's folder, which comes back as an
-archive through a serial port that the guest opens after the job only. Random numbers mostly repeat with the seed, but
-QEMU delivers some events when the host gets to them, above all on a busy host: a repetition may differ by some tenths
-of a percent. It is a cross-check, not a reference.
+are an archive that the kernel unpacks into its memory. The archive includes the run's folder. After the job the guest
+opens a serial port, and sends the folder back through it as an archive. Random numbers mostly repeat with the seed. But
+QEMU delivers some events when the host gets to them, above all on a busy host, so a repetition may differ by some
+tenths of a percent. It is a cross-check, not a reference.
 
 With `cpus` above 1 the guest runs in the host's time, on as many threads, for tests of races.
 """
@@ -29,13 +30,15 @@ from sojourn.kernel.source import Tell
 
 PACKAGES = ("qemu-system-x86", "qemu-system-common", "qemu-system-data", "seabios", "busybox-static")
 IMAGE = r"linux-image-(\d+)\.(\d+)\.(?!.*(?:cloud|rt|unsigned|dbg))\S*-amd64$"
-"""Package names: the plain kernels, neither those for clouds nor for real time."""
+"""Matches the names of packages with plain kernels; kernels for clouds or real time do not match."""
 HZ = 250
 """Ticks a second of Debian's kernels."""
 WORK = "/work"
 """The run's folder in the guest; `sojourn-guest` reads it from the environment variable SOJOURN_WORK."""
 KEPT = ("net", "drivers/net", "drivers/char", "drivers/virtio", "lib", "crypto")
-"""Folders of kernel modules that are kept: disciplines, their dependencies, virtual devices, the result's port."""
+"""Folders of kernel modules that are kept: disciplines, their dependencies, virtual devices, and the port that sends
+the result.
+"""
 LOADED = re.compile(
     r"(sch|cls|act|em)_\w+|tcp_\w+|veth|ifb|dummy|ipip|bridge|8021q|inet_diag|udp_diag|nf_conntrack|pktgen"
 )
@@ -44,7 +47,9 @@ NOT_LOADED = {"tcp_diag", "sch_teql", "act_ipt", "em_ipt", "em_canid", "em_ipset
 BEFORE = ("crc32c_generic",)
 """Modules that others need without naming them as a dependency."""
 AFTER = ("virtio_pci", "virtio_console")
-"""For the port of the result: only when the job is done, since its interrupts come when the host gets to them."""
+"""Modules for the port that sends the result. They are loaded when the job is done, because interrupts of the port come
+when the host gets to them.
+"""
 INIT = """\
 #!/bin/busybox sh
 export PATH=/bin:/sbin:/usr/sbin:/usr/bin
@@ -62,7 +67,7 @@ busybox poweroff -f
 
 
 def build(version: str | None, tell: Tell) -> tuple[Path, bool]:
-    """Debian's kernel into the cache: its folder, and whether it was fetched just now."""
+    """Fetches Debian's kernel into the cache. Returns its folder, and whether it was fetched just now."""
     tools.unpack(*PACKAGES)
     with source.lists(version, IMAGE) as found:
         chosen = found[0]
@@ -94,7 +99,7 @@ def build(version: str | None, tell: Tell) -> tuple[Path, bool]:
 
 
 def _unpack(chosen: source.Source, release: str, private: Path, tell: Tell) -> None:
-    """The image, its modules, and the headers that modules are built with."""
+    """Unpacks the image, its modules, and the headers that modules are built with."""
     image = source.download(chosen, private, tell)
     root = private / "image"
     root.mkdir()
@@ -140,7 +145,9 @@ def boot(
     program: Path | None = None,
     more: Iterable[Path] = (),
 ) -> guest.Ended:
-    """As `guest.boot`, in QEMU. `more` are files of the host that the job needs too, programs with their libraries."""
+    """Boots a guest in QEMU; see `guest.boot`. `more` are further files of the host that the job needs. Programs among
+    them are copied with their libraries.
+    """
     init = program or guest.find_program()
     (folder / guest.JOB).write_text(job)
     (folder / guest.ENDED).unlink(missing_ok=True)
@@ -159,7 +166,9 @@ def boot(
 
 
 def command_line(kernel: Kernel, files: Path, result: Path, seed: int, memory: str, cpus: int) -> list[str]:
-    """How QEMU is started. The kernel mixes its command line, and with it the seed, into its random numbers."""
+    """Returns the command that starts QEMU. The seed is in the kernel's command line, which the kernel mixes into its
+    random numbers.
+    """
     data = places.home() / "debian" / "root" / "usr" / "share"
     time = ["-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off,align=off", "-rtc", _rtc()]
     if cpus > 1:
@@ -198,7 +207,9 @@ def _program() -> str:
 
 
 def _initrd(kernel: Kernel, init: Path, folder: Path, more: Iterable[Path]) -> bytes:
-    """The guest's files: programs with their libraries, modules in the order of loading, the run's folder."""
+    """Makes the archive of the guest's files: programs with their libraries, modules in the order of loading, and the
+    run's folder.
+    """
     packed = archive.Writer()
     for name in ("proc", "sys", "dev", "tmp", "run", "var/run", "root", "mnt"):
         packed.folder(name)
@@ -224,7 +235,7 @@ def _initrd(kernel: Kernel, init: Path, folder: Path, more: Iterable[Path]) -> b
 
 
 def _modules_of(kernel: Kernel) -> dict[str, Path]:
-    """The distribution's modules by name."""
+    """Returns the distribution's modules by name."""
     found = (kernel.linux.parent / "modules").rglob("*.ko*")
     return {re.sub(r"\.ko.*$", "", file.name).replace("-", "_"): file for file in found}
 
@@ -234,7 +245,7 @@ def _names(shelf: dict[str, Path]) -> list[str]:
 
 
 def _in_order(shelf: dict[str, Path], names: Iterable[str]) -> list[str]:
-    """Modules with their dependencies, each after the ones that it depends on."""
+    """Returns these modules and their dependencies, each after the ones that it depends on."""
     order: list[str] = []
 
     def add(name: str) -> None:

@@ -9,11 +9,13 @@ from pathlib import Path
 from sojourn.kernel import places
 
 FORMAT = 2
-"""The version of a kernel's folder in the cache and of its build; kernels of another version are built again."""
+"""The version of the build, and of the layout of a kernel's folder in the cache. Kernels of another version are built
+again.
+"""
 
 
 def configuration(variant: str) -> str:
-    """The configuration's options, one a line; the last line about an option counts."""
+    """Returns the configuration's options, one per line. If several lines set an option, the last one counts."""
     folder = places.guest_sources()
     files = [folder / "config", *([folder / "config.debug"] if variant == "debug" else [])]
     options: dict[str, str] = {}
@@ -26,12 +28,12 @@ def configuration(variant: str) -> str:
 
 
 def patches() -> list[Path]:
-    """Our patches, in their order."""
+    """Returns our patches in the order in which they are applied."""
     return sorted((places.guest_sources() / "patches").glob("*.patch"))
 
 
 def digest(variant: str) -> str:
-    """The digest of the configuration and the patches."""
+    """Returns the digest of the configuration and the patches."""
     made = hashlib.sha256(f"{FORMAT} {configuration(variant)}".encode())
     for patch in patches():
         made.update(patch.name.encode() + patch.read_bytes())

@@ -1,4 +1,6 @@
-"""A packet trace through a queue discipline of a real kernel: the reference for every other implementation."""
+"""Plays a packet trace through a queue discipline of a real kernel, which is the reference for every other
+implementation.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from sojourn.kernel.image import Kernel
 
 TRACE, FATES, STATS = "trace.bin", "fates.bin", "stats.json"
 REFUSED = re.compile(r"sojourn_replay: change ([1-9]\d*): error (\d+, [^\r\n]*)")
-"""The module's message about a change that the discipline refuses: the number of the change, from 1, and the error."""
+"""Matches the module's message about a change that the discipline refuses. It has the number of the change, counted
+from 1, and the error.
+"""
 
 
 def replay(
@@ -30,10 +34,11 @@ def replay(
     module: Path | None = None,
     kernel: Kernel | None = None,
 ) -> tuple[bytes, list[str], dict[str, Any] | None]:
-    """Fates as CSV, warnings, and the statistics of `tc -s` at the end, in the form of `_core.replay`.
+    """Returns the packets' fates as CSV, warnings, and the statistics of `tc -s` at the end, in the form of
+    `_core.replay`. The statistics are None if tc has no JSON for the discipline.
 
-    `qdisc` is a line for tc; `module` a discipline's own module: a file, or a folder with a Kbuild. The last is None
-    where tc has no JSON for the discipline.
+    `qdisc` is a line for tc. `module` is the discipline's own module, if it is not one of the kernel's: a file, or a
+    folder with a Kbuild.
     """
     kernel = kernel or store.find()
     if kernel.machine != "um":
@@ -53,7 +58,7 @@ def replay(
 
 
 def _own_modules(kernel: Kernel, qdisc: str, module: Path | None) -> tuple[dict[str, Path], str | None]:
-    """The discipline's modules by name, and where tc finds a plugin for it."""
+    """Returns the discipline's modules by name, and the folder in which tc finds a plugin for it."""
     if module is None:
         name, plugin = _core.needs(qdisc)
         own = {name: kernel.modules[name]} if name else {}
@@ -71,7 +76,7 @@ def _own_modules(kernel: Kernel, qdisc: str, module: Path | None) -> tuple[dict[
 
 
 def refuse_built_in(kernel: Kernel, names: Iterable[str]) -> None:
-    """A kernel cannot load a module of a name that is built into it."""
+    """Refuses a module whose name is built into the kernel, because the kernel cannot load it."""
     listed = kernel.build / "modules.builtin"
     within = {Path(line).stem for line in listed.read_text().splitlines()} if listed.is_file() else set()
     for name in names:

@@ -1,4 +1,6 @@
-"""Runs of a scenario in the kernel world: each run is played by a guest, whose files become a result."""
+"""Plays runs of a scenario in the kernel world. A guest plays each run, and the files that it writes become the
+result.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from sojourn.kernel.image import Kernel
 LINKS = ("device", "htb", "tbf")
 """The ways in which a hop can be shaped to its rate."""
 PLAYED, SEEN, COUNTED, PROGRESS = "played.json", "seen.bin", "counted.json", "progress"
-"""What the applications did, what the probe saw, and how far a run is, in nanoseconds."""
+"""Files that a guest writes: what the applications did, what the probe saw, the counters, and the simulated time so far
+in nanoseconds.
+"""
 
 
 @dataclass(frozen=True)
@@ -38,17 +42,19 @@ class Guests:
     variant: str = "fast"
     version: str | None = None
     memory: str = "1G"
-    """Of each guest."""
+    """The memory of each guest."""
     probe: bool = True
     sink: str = "kernel"
-    """Who takes up data: the guest's kernel, its program, or the program with SO_RCVLOWAT (lowat)."""
+    """Which part of the guest takes received data from a socket: its kernel, its program, or its program with
+    SO_RCVLOWAT (lowat).
+    """
     keep: Path | None = None
-    """Where the guests' own files stay, a folder a run; otherwise they go."""
+    """The folder in which the guests' own files are kept, in one folder for each run. None: they are deleted."""
     find: Callable[..., Kernel] = field(default=cache(store.find))
     name: ClassVar[str] = "kernel"
 
     def __getstate__(self) -> dict[str, object]:
-        """How pickle copies a world: another process looks for its own kernel."""
+        """Returns the state that pickle copies. It has no kernel: another process looks for its own."""
         return {name: value for name, value in vars(self).items() if name != "find"}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -59,7 +65,7 @@ class Guests:
         return self.versions(self.kernel(plan, index)) | {"sink": self.sink, "probe": str(self.probe)}
 
     def kernel(self, plan: _core.Plan, index: int) -> Kernel:
-        """The kernel for a run: its ticks are the scenario's."""
+        """Returns the kernel for a run. It has as many ticks per second as the scenario demands."""
         hz = plan.kernel_hz(index)
         kernel = self.find(self.variant, hz, self.version)
         if kernel.hz != hz:
@@ -67,7 +73,7 @@ class Guests:
         return kernel
 
     def refusal(self, plan: _core.Plan, index: int) -> str | None:
-        """Why the kernel can't play a run, if it can't."""
+        """Returns the reason why the kernel cannot play a run, or None if it can."""
         kernel = self.kernel(plan, index)
         reason = plan.kernel_refusal(index, version=kernel.version, modules=list(kernel.modules), link=self.link)
         if reason is None and _needs_plugin(plan, index):
@@ -77,7 +83,7 @@ class Guests:
     def play(
         self, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool
     ) -> Played | None:
-        """Boots a guest for a run and reads what it leaves; None if it was stopped."""
+        """Boots a guest for a run and reads the files that it wrote. Returns None if it was stopped."""
         with tempfile.TemporaryDirectory(prefix="sojourn-run-") as temporary:
             folder = self.keep / f"{index:04d}" if self.keep else Path(temporary)
             folder.mkdir(parents=True, exist_ok=True)
@@ -122,7 +128,7 @@ class Guests:
         return Played(output, ended.wall_s, self.versions(kernel))
 
     def versions(self, kernel: Kernel) -> dict[str, str]:
-        """The versions that its runs depend on, in addition to sojourn's."""
+        """Returns the versions that this world's runs depend on, in addition to sojourn's."""
         return {
             "linux": kernel.release,
             "linux_hz": str(kernel.hz),

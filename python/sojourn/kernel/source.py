@@ -69,7 +69,7 @@ class Source:
 
 
 def of_tree(tree: Path) -> Source:
-    """A kernel tree of the user's, which is copied before it is patched."""
+    """Returns a source that is the user's own kernel tree. The tree is copied before it is patched."""
     makefile = tree / "Makefile"
     if not (tree / "arch" / "um" / "Kconfig").is_file() or not makefile.is_file():
         raise Refusal(f"--source {tree}: expected the top of a Linux source tree, with arch/um")
@@ -88,7 +88,7 @@ def _refuse_unsupported(version: str, whose: str) -> None:
 
 
 def _digest_of(tree: Path) -> str:
-    """The digest of all files of a tree that are copied."""
+    """Returns the digest of all files of a tree that are copied."""
     uniform = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"]
     command = ["tar", "-c", "-f", "-", *uniform, *_exclusions("./"), "-C", str(tree), "."]
     digest = hashlib.sha256()
@@ -101,14 +101,14 @@ def _digest_of(tree: Path) -> str:
 
 @contextmanager
 def packages(version: str | None) -> Iterator[list[Source]]:
-    """The sources that apt can give, best first: the newest, or those of one version."""
+    """Yields the sources that apt can fetch, best first: newer ones before older ones, or only those of one version."""
     with lists(version, PACKAGE, everywhere=True) as found:
         yield found
 
 
 @contextmanager
 def lists(version: str | None, pattern: str, *, everywhere: bool = False) -> Iterator[list[Source]]:
-    """Yields the packages whose names match, best first: the newest, or those of one version.
+    """Yields the packages whose names match, best first: newer ones before older ones, or only those of one version.
 
     Our own lists are searched only if the system's have no such package, or with `everywhere` if no version is
     requested. They are removed on exit, so packages from them must be downloaded before.
@@ -130,7 +130,7 @@ def lists(version: str | None, pattern: str, *, everywhere: bool = False) -> Ite
 
 
 def _known(options: tuple[str, ...], version: str | None, pattern: str) -> list[Source]:
-    """The packages in a set of lists that are in our range."""
+    """Returns the packages in a set of lists whose versions we support."""
     found = []
     for name in _apt("apt-cache", *options, "pkgnames", pattern.split("(")[0]).split():
         matched = re.match(pattern, name)
@@ -146,7 +146,7 @@ def _known(options: tuple[str, ...], version: str | None, pattern: str) -> list[
 
 
 def depends(package: str, options: tuple[str, ...] = ()) -> list[str]:
-    """The names of the packages that a package depends on."""
+    """Returns the names of the packages that a package depends on."""
     return re.findall(r"Depends: (\S+)", _apt("apt-cache", *options, "depends", package))
 
 
@@ -164,7 +164,9 @@ def _suites() -> list[str]:
 
 
 def _own_lists(folder: Path, suite: str) -> tuple[str, ...]:
-    """Options of apt for lists of ours, of one suite on the system's own mirror; none if there is no such suite."""
+    """Downloads our own package lists of one suite from the system's mirror. Returns the options with which apt uses
+    them, or nothing if there is no such suite.
+    """
     addresses = _apt("apt-get", "indextargets", "--no-release-info", "--format", "$(REPO_URI)", "Created-By: Packages")
     mirror = next((line for line in addresses.split() if re.search(r"/debian/?$", line)), None)
     if mirror is None:
@@ -191,7 +193,7 @@ def _unprivileged() -> tuple[str, ...]:
 
 
 def archive(source: Source, tell: Tell) -> Path:
-    """The package's archive of the source, kept in the cache."""
+    """Returns the package's archive of the source, which is kept in the cache."""
     shelf = places.cache() / "sources"
     name = re.sub(r"[^\w.+~-]", "_", source.identity)
     for kept in shelf.glob(f"{name}.tar.*"):
@@ -210,7 +212,7 @@ def archive(source: Source, tell: Tell) -> Path:
 
 
 def download(source: Source, work: Path, tell: Tell) -> Path:
-    """A package's file, in the folder `work`."""
+    """Downloads a package into the folder `work`, and returns its file."""
     assert source.package is not None
     shown = re.search(r"^Size: (\d+)$", _apt("apt-cache", *source.options, "show", source.package), re.M)
     total = int(shown[1]) if shown else 170_000_000
@@ -230,7 +232,7 @@ def _bytes_in(folder: Path) -> int:
 
 
 def unpack(source: Source, into: Path, tell: Tell) -> None:
-    """The source as far as a guest's kernel needs it."""
+    """Unpacks those parts of the source that a guest's kernel needs."""
     into.mkdir()
     if source.tree is not None:
         pack = ["tar", "-c", "-f", "-", *_exclusions("./"), "-C", str(source.tree), "."]

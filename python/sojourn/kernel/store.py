@@ -1,4 +1,4 @@
-"""The kernels in the cache: find one, list them, remove them.
+"""Finds, lists and removes the kernels in the cache.
 
 A kernel is a folder named by version, variant, HZ and the digest of everything that it was made from. It holds the
 program `linux`, `kernel.json` with facts about it, and `build` and `source`, against which modules are built.
@@ -27,7 +27,7 @@ TEMPORARY = ".new-"
 
 
 def find(variant: str = "fast", hz: int = 250, version: str | None = None) -> Kernel:
-    """The newest kernel of the cache that fits, with our modules, which are built if their sources changed.
+    """Returns the newest kernel of the cache that fits, with our modules. These are built if their sources changed.
 
     The environment variable SOJOURN_KERNEL names a build tree that is used instead. `version` is a prefix: 6.1, 7.3.4.
     """
@@ -59,7 +59,9 @@ def _stale(variant: str, hz: int) -> bool:
 
 
 def is_current(folder: Path) -> bool:
-    """Whether a kernel of the cache was made from the current configuration and patches; Debian's has none of ours."""
+    """Returns whether a kernel of the cache was made from the current configuration and patches. Debian's kernel has
+    none of ours, so it is always current.
+    """
     known = facts(folder)
     return known["variant"] == "debian" or known.get("ours") == recipe.digest(known["variant"])
 
@@ -78,7 +80,7 @@ def facts(folder: Path) -> dict[str, Any]:
 
 
 def of_folder(folder: Path) -> Kernel | None:
-    """The kernel in a folder of the cache; None if it has gone."""
+    """Returns the kernel in a folder of the cache, or None if the folder was removed."""
     try:
         known = facts(folder)
     except (OSError, ValueError):
@@ -118,12 +120,12 @@ def of_tree(tree: Path) -> Kernel:
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of the files below a folder."""
+    """Returns the total size in bytes of the files below a folder."""
     return sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
 
 
 def remove(folder: Path) -> None:
-    """Removes a folder of the cache at once: nobody finds it half-removed."""
+    """Removes a folder of the cache. It is renamed first, so that no process finds it half-removed."""
     gone = folder.with_name(f"{TEMPORARY}gone-{os.getpid()}-{folder.name}")
     folder.rename(gone)
     shutil.rmtree(gone, ignore_errors=True)

@@ -1,4 +1,6 @@
-"""The tools that building a kernel needs. Missing ones are fetched into the user's cache if apt is there."""
+"""Finds the tools that are needed to build a kernel. Missing ones are fetched into the user's cache if the system has
+apt.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +29,22 @@ NEEDED = {
     "patch": "patch",
     "perl": "perl-base",
 }
-"""Programs, and the Debian packages that have them."""
+"""Maps each program that is needed to the Debian package that has it."""
 NO_OTHER_TOOLS = ("RUSTC=false", "BINDGEN=false", "PAHOLE=false")
-"""Arguments of make that hide other tools of the machine: they would change the configuration, and so the kernel."""
+"""Arguments of make that hide other tools of this machine. Those tools would change the configuration, and so the
+kernel.
+"""
 TICK_S = 0.2
 LAST_BREATH_S = 5.0
 """Seconds that killed processes may take to end."""
 NOT_BROUGHT = {"gcc", "perl"}
-"""A compiler and an interpreter with all their parts: those are the system's own."""
+"""Programs that are never fetched, because they consist of many parts: the system must have them."""
 
 
 def environment() -> dict[str, str]:
-    """The environment that a kernel is built in: the same for everybody, so that the same bytes come out."""
+    """Returns the environment in which a kernel is built. It is the same for every user, so that the same bytes come
+    out.
+    """
     root = places.home() / "debian" / "root"
     path = os.pathsep.join(
         [os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin", str(places.home() / "debian" / "bin")]
@@ -62,13 +68,13 @@ def environment() -> dict[str, str]:
 
 
 def missing() -> list[str]:
-    """The programs that are neither in the system nor in the cache."""
+    """Returns the programs that are neither in the system nor in the cache."""
     path = environment()["PATH"]
     return [program for program in NEEDED if shutil.which(program, path=path) is None]
 
 
 def bring() -> None:
-    """Fetches missing tools into the cache; a `Refusal` names the packages that are not available."""
+    """Fetches missing tools into the cache. Raises Refusal, which names the packages, if some are not available."""
     absent = missing()
     fetchable = [NEEDED[program] for program in absent if program not in NOT_BROUGHT]
     if fetchable and shutil.which("apt-get") and shutil.which("dpkg-deb"):
@@ -82,7 +88,7 @@ def bring() -> None:
 
 
 def has_c_library() -> bool:
-    """Whether programs can be linked statically: the kernel is such a program."""
+    """Returns whether programs can be linked statically. The kernel of User-Mode Linux is such a program."""
     done = subprocess.run(
         ["gcc", "-static", "-x", "c", "-", "-o", "/dev/null"],
         input="int main(void) { return 0; }",
@@ -115,7 +121,7 @@ def run(
 ) -> str:
     """Runs a program to its end and returns its output. `line` is called with each line, `tick` from time to time.
 
-    If we are ended early, the program and all processes that it started are ended too.
+    If this process is stopped early, it ends the program and all processes that the program started.
     """
     said, rest = bytearray(), b""
     with _process(command, cwd, surroundings or environment()) as process:
@@ -135,7 +141,9 @@ def run(
 
 @contextmanager
 def _process(command: list[str], cwd: Path | None, surroundings: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A program in a session of its own; if the block ends early, all that it started is dead afterwards."""
+    """Starts a program in its own session. If the block ends early, all processes that the program started are
+    killed.
+    """
     process = None
     try:
         with _uninterrupted():
@@ -183,7 +191,9 @@ def _uninterrupted() -> Iterator[None]:
 
 
 def real(program: str, package: str) -> Path:
-    """A program's own file, fetched if necessary; not the cache's wrapper, which a guest could not start."""
+    """Returns a program's own file, which is fetched if necessary. The cache also has a wrapper for it, which a guest
+    could not start.
+    """
     found = _file_of(program)
     if found is None:
         unpack(package)

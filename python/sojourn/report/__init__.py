@@ -1,4 +1,6 @@
-"""The report: one HTML file that needs no other file, and each picture as a file of its own with its numbers as CSV."""
+"""Writes the report: one HTML file that needs no other file. Each picture is also written as a separate file, with its
+numbers as CSV.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ from sojourn.records import RunRecord, to_json, write_bytes, write_text
 
 PAGE = "report.html"
 PICTURE = "report.png"
-"""The first picture, as a file to share."""
+"""The file name of the first picture, as a file to share."""
 PICTURES = "pictures"
-"""The folder of all pictures and their numbers."""
+"""The name of the folder with all pictures and their numbers."""
 
 
 def write(
@@ -83,7 +85,7 @@ def page(
     interrupted: bool,
     baseline: str | None = None,
 ) -> str:
-    """The page as text. `shown` is read last: its pictures may be drawn in the meantime."""
+    """Returns the page as text. `shown` is iterated last, so that its pictures can be drawn in the meantime."""
     environment = Environment(
         loader=PackageLoader("sojourn", "report"),
         autoescape=True,
@@ -130,16 +132,16 @@ def page(
 
 
 def answer(cases: Cases) -> str:
-    """The comparison in a sentence or two; empty where only one case is shown."""
+    """Returns the comparison in a sentence or two, or empty text if only one case is shown."""
     return " ".join(headline.sentences(cases))
 
 
 def _unbroken(head: str) -> str:
-    """A column's head without the hyphen at which a terminal breaks it."""
+    """Removes the hyphen at which a terminal would break a column's head."""
     return head.replace("- ", "")
 
 
 def _columns(tables: Sequence[table.Table]) -> list[table.Column]:
-    """Every column of the tables once, for the explanation of what it means."""
+    """Returns every column of the tables once, for the explanation of what the columns mean."""
     found = {(column.head, column.meaning): column for one in tables for column in one.columns}
     return list(found.values())

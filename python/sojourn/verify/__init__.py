@@ -1,4 +1,6 @@
-"""Verifies a queue discipline, of any implementation that plays a trace, against its RFC and against ours."""
+"""Verifies an implementation of a queue discipline against the discipline's RFC and against ours. Any implementation
+that can play a trace can be verified.
+"""
 
 from __future__ import annotations
 
@@ -28,18 +30,24 @@ __all__ = [
 ]
 
 PEEKED = {"codel", "fq_codel", "pie", "fq_pie", "sfq", "cake"}
-"""As a child of tbf, these dequeue a packet when tbf peeks at it: their statistics already count it as sent."""
+"""Disciplines that, as a child of tbf, dequeue a packet as soon as tbf peeks at it. Their statistics count the packet
+as sent while tbf still holds it.
+"""
 RANDOM = {"red", "pie", "fq_pie", "cake", "dualpi2", "blue", "sfb", "choke"}
-"""Disciplines that draw random numbers. Every implementation draws its own: they are compared in distribution."""
+"""Disciplines that draw random numbers. Each implementation draws other ones, so their results are compared in
+distribution and not packet by packet.
+"""
 LOADS = (70, 100, 130, 200, 320)
-"""Loads in percent of the link's rate, one after the other."""
+"""The loads of the random traces, in percent of the link's rate. Each trace has one of them."""
 LINK = 10_000_000
 """The rate in bit/s at which the link of the random traces dequeues."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One question and its answer. `fault` is empty if it was passed; `left_out` says why it was not asked."""
+    """The answer to one question. `fault` is empty if there is none; `left_out` is the reason if the question was not
+    asked.
+    """
 
     name: str
     source: str
@@ -62,7 +70,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Played:
-    """A trace, and the fates that a subject returned."""
+    """A trace, and the fates that the tested implementation returned for its packets."""
 
     trace: Trace
     theirs: bytes
@@ -83,8 +91,10 @@ def line_of(text: str) -> Line:
 def verify(
     line: Line, subject: Subject, *, traces: int, packets: int, seed: int, rate: int = LINK
 ) -> Iterator[Verdict]:
-    """Asks everything, one verdict after the other: named questions, then what holds for any discipline on random
-    traces, then the comparison with ours, to which `rate` is the link's."""
+    """Asks all questions and yields the verdicts one after the other. First come the named questions, then the
+    properties of every discipline on random traces, and last the comparison with ours. `rate` is the link's rate in
+    bit/s that our implementation is given.
+    """
     questions = vectors.of(line)
     named, violated = [], []
     for question in questions.asked:
@@ -105,7 +115,7 @@ def verify(
 
 
 def _weight(violated: Sequence[str]) -> str:
-    """Whether a difference to ours also violates a statement of an RFC or paper."""
+    """Says whether a difference from ours also violates a statement of an RFC or paper."""
     if not violated:
         return "no statement above is violated: it is only not as ours"
     return f"it also violates what its source says: {', '.join(violated)}"
@@ -115,7 +125,9 @@ def _weight(violated: Sequence[str]) -> str:
 
 
 def _goes_once(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
-    """At a time at which the link asks, one packet for each time."""
+    """Packets leave only when the link asks: one for each request. A packet's fate is never earlier than its
+    arrival.
+    """
     asks: dict[int, int] = {}
     for at in trace.asks():
         asks[at] = asks.get(at, 0) + 1
@@ -130,7 +142,9 @@ def _goes_once(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
 
 
 def _in_order(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
-    """Packets of one flow leave in the order of their arrival; if the ECN field or DSCP sorts, those with the same."""
+    """Packets of one flow leave in the order of their arrival. If the discipline sorts by ECN field or DSCP, this holds
+    only for packets that have the same octet.
+    """
     last: dict[tuple[int, int], Fate] = {}
     sorts = line.kind in ("dualpi2", "prio", "cake")
     for packet, fate in zip(trace.packets(), seen, strict=True):
@@ -154,7 +168,9 @@ def _marked(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
 
 
 def _waiting(trace: Trace, seen: Sequence[Fate]) -> Iterator[tuple[int, int, int]]:
-    """For each instant: its time, the packets that wait after it, and the dequeues that found no packet."""
+    """Yields each instant at which something happens: its time, the number of packets that wait after it, and the
+    number of dequeues that found no packet.
+    """
     change: dict[int, list[int]] = {}
     for packet, fate in zip(trace.packets(), seen, strict=True):
         change.setdefault(packet.at, [0, 0])[0] += 1
@@ -170,8 +186,9 @@ def _waiting(trace: Trace, seen: Sequence[Fate]) -> Iterator[tuple[int, int, int
 
 
 def _works(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
-    """While packets wait, the link gets one whenever it asks. A shaper sends no more than its rate and burst, and no
-    less than its rate while packets wait."""
+    """While packets wait, the link gets one whenever it asks. A shaper is instead tested for its rate: while packets
+    wait, it sends neither faster than rate and burst allow nor slower than its rate.
+    """
     if line.kind in SHAPERS:
         return _shaped(line, trace, seen)
     if line.values.get("maxrate") or (line.values.get("bandwidth") and line.kind == "cake"):
@@ -183,8 +200,10 @@ def _works(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
 
 
 def _shaped(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
-    """A bucket of `burst` bytes that fills at `rate`: a packet longer than its content would be too early, and while
-    packets wait the link gets one whenever the bucket holds that and an MTU more."""
+    """Tests a shaper with a bucket that fills at `rate` and holds `burst` bytes and a full packet. A packet that is
+    longer than the content of the bucket leaves too early. While packets wait and the bucket is full, the link must get
+    a packet whenever it asks.
+    """
     rate, most = line.number("rate"), line.number("burst") + FULL
     if line.kind == "htb":
         rate = min(rate, line.number("ceil") or rate)
@@ -217,7 +236,7 @@ def _limited(line: Line, trace: Trace, seen: Sequence[Fate]) -> str | None:
 
 
 Property = Callable[[Line, Trace, Sequence[Fate]], str | None]
-"""The first fault in words, or None."""
+"""Checks a property. Returns the first fault in words, or None."""
 PROPERTIES: dict[str, Property] = {
     "each packet has one fate, when the link asks": _goes_once,
     "packets of a flow leave in order": _in_order,
@@ -235,7 +254,7 @@ def _held(name: str, check: Property, line: Line, played: Sequence[Played]) -> V
 
 
 def _compared(line: Line, subject: Subject, played: Sequence[Played], rate: int) -> Verdict:
-    """Every packet's fate and its time, against ours: the first difference."""
+    """Compares every packet's fate and its time with ours. The verdict names the first difference."""
     name, source = "every packet's fate is ours", f"{len(played)} traces"
     if isinstance(subject, Ours):
         return Verdict(name, source, left_out="it is ours")
@@ -258,7 +277,7 @@ def _compared(line: Line, subject: Subject, played: Sequence[Played], rate: int)
 
 
 def in_distribution(line: Line, subject: Subject, rate: int) -> Verdict:
-    """Drops, marks and delays, against ours with many seeds."""
+    """Compares drops, marks and delays with those of ours over many seeds."""
     name, source = "it drops, marks and delays as many as ours", f"{chance.SEEDS} seeds"
     if line.kind not in chance.WAVES:
         return Verdict(name, source, left_out="it draws random numbers")
@@ -269,8 +288,9 @@ def in_distribution(line: Line, subject: Subject, rate: int) -> Verdict:
 
 
 def _random(seed: int, load: int, packets: int) -> Trace:
-    """Packets of some flows at this load (in percent) of a link that asks whenever it could have sent one, with bursts,
-    ties and pauses, sizes and ECN fields mixed."""
+    """Makes a random trace. Packets of some flows load a link to `load` percent of its rate, and the link asks whenever
+    it could have sent a packet of mean size. There are bursts, ties and pauses, and mixed sizes and ECN fields.
+    """
     draw = random.Random(seed)
     flows = draw.choice((1, 2, 5, 20, 100))
     trace, at, sent = Trace(), 1000, 0

@@ -23,7 +23,7 @@ L4S = (ECT1, CE)
 
 
 def ask(found: Questions, line: Line) -> None:
-    """Adds the questions that this line can be asked."""
+    """Adds the questions that can be asked of this line."""
     if line.kind in ("pie", "fq_pie"):
         _pie(found, line)
     if line.kind == "dualpi2":
@@ -39,7 +39,9 @@ def ask(found: Questions, line: Line) -> None:
 def offered(
     begin: int, end: int, percent: int, *, step: int = MS, ecn: Sequence[int] = (NOT_ECT,), flows: int = 1
 ) -> Trace:
-    """A load of `percent` of the link's rate from `begin` to `end`; the link dequeues every `step`."""
+    """Makes a trace with a load of `percent` of the link's rate from `begin` to `end`. The link dequeues a packet every
+    `step` ns.
+    """
     trace = Trace()
     for number in range((end - begin) * percent // 100 // step):
         at = begin + number * step * 100 // percent
@@ -48,13 +50,14 @@ def offered(
 
 
 def joined(*traces: Trace) -> Trace:
-    """Several traces as one."""
+    """Joins several traces into one."""
     return Trace([row for trace in traces for row in trace.rows])
 
 
 def standing(begin: int, end: int, packets: int, *, step: int = MS, ecn: int = NOT_ECT, come: bool = True) -> Trace:
-    """A standing queue of `packets` packets: before each dequeue one packet arrives. Without `come`, they are in the
-    queue already when the trace begins."""
+    """Makes a trace with a standing queue of `packets` packets: one packet arrives before each dequeue. Without `come`,
+    the queue's packets do not arrive here; the trace before this one left them in the queue.
+    """
     trace = Trace()
     if come:
         trace.put(begin, ecn=ecn, count=packets)
@@ -128,7 +131,7 @@ def _as_needed(trace: Trace, due: float) -> Check:
 
 
 def _first_signals(trace: Trace) -> Check:
-    """The first ten arrivals that are marked or dropped, while the probability is still small."""
+    """Picks the first ten arrivals that are marked or dropped. The probability is still small then."""
 
     def check(seen: Sequence[Fate]) -> str | None:
         return marks(trace)([fate for fate in seen if fate.word in ("marked", "dropped")][:10])
@@ -286,10 +289,11 @@ def _red(found: Questions, line: Line) -> None:
 
 
 def _after_idleness(line: Line, limit: int, low: int) -> tuple[Trace, Check]:
-    """A flood that lifts the average above max, time to send all of it, an idle time, and a burst that then passes.
+    """Tests that the average decays while the queue is idle. A flood lifts the average above max; then there is time to
+    send all of it, and an idle time. No packet of the burst that follows may be dropped.
 
-    The average decays by as many packets as the link could have sent meanwhile (Linux: of `avpkt` bytes at
-    `bandwidth`); without a further arrival nothing else lowers it.
+    Without arrivals, only the idle time lowers the average. It decays as if the link had sent packets all the time (in
+    Linux, packets of `avpkt` bytes at `bandwidth`).
     """
     packet = (line.number("avpkt") or 1000) * 8 * SECOND // (line.number("bandwidth") or 10_000_000)
     # With a weight of 2^-10, at most e^-20 of the average is left.
@@ -305,7 +309,7 @@ def _after_idleness(line: Line, limit: int, low: int) -> tuple[Trace, Check]:
 
 
 def _thresholds(line: Line) -> tuple[int, int, int]:
-    """Limit, max and min in full packets."""
+    """Returns limit, max and min in full packets."""
     limit, top, low = line.number("limit"), line.number("max"), line.number("min")
     if line.variant == "ns2":
         # Its average counts mean packets, by their bytes.
@@ -327,7 +331,9 @@ def _held(trace: Trace, begin: int, low: int, top: int) -> Check:
 
 
 def _unresponsive(found: Questions, line: Line) -> None:
-    """One flow sends as much as twenty others together; the load is one and a half times the link's rate."""
+    """Tests an unresponsive flow, which sends as much as twenty others together. The load is one and a half times the
+    link's rate.
+    """
     if line.number("limit") < 100 or line.number("max") > line.number("limit") // 2:
         found.left_out.append(("an unresponsive flow", "needs a limit of 100 packets, and a max of half of it"))
         return

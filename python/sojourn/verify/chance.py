@@ -28,7 +28,9 @@ PARTS = 4
 
 @dataclass(frozen=True)
 class Wave:
-    """Waves of arrivals: `load` percent of the link's rate for `lasts` ms, then none for `rests` ms; `waves` times."""
+    """Waves of arrivals. In each wave packets arrive at `load` percent of the link's rate for `lasts` ms, and then none
+    for `rests` ms. There are `waves` waves.
+    """
 
     load: int
     lasts: int
@@ -48,7 +50,7 @@ WAVES = {
 
 
 def waves(line: Line) -> tuple[Trace, bytes]:
-    """The trace for this line, and for each packet the part of the wave in which it arrives."""
+    """Returns the trace for this line, and for each packet the part of the wave in which it arrives."""
     wave = WAVES[line.kind]
     trace, parts, begin = Trace(), bytearray(), 0
     for _ in range(wave.waves):
@@ -65,7 +67,7 @@ def _ours(trace: bytes, line: str, mtu: int, rate: int, parts: bytes) -> list[li
 
 
 def unlike(line: Line, rate: int, trace: Trace, parts: bytes, seen: Sequence[Fate], mtu: int) -> str | None:
-    """The count that is furthest from ours, if it is too far."""
+    """Describes the count that is furthest from ours, if it is too far."""
     ours = _ours(trace.text(), line.full, mtu, rate, parts)
     theirs = [0.0] * (2 * PARTS)
     came = [0] * PARTS
@@ -89,7 +91,9 @@ def unlike(line: Line, rate: int, trace: Trace, parts: bytes, seen: Sequence[Fat
 
 
 def _in_words(number: int, found: tuple[float, float, float], signals: tuple[float, float], came: int) -> str:
-    """A fault in words: one count in a part of the waves with `came` packets, and `found`: theirs, ours, the bound."""
+    """Describes a fault in words. It is about count number `number`, in a part of the waves in which `came` packets
+    arrive. `found` has the other implementation's count, the mean of ours, and the largest distance allowed.
+    """
     theirs, ours, far = found
     part = f"part {number % PARTS + 1} of {PARTS} of the waves"
     if number < PARTS:

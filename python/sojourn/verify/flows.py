@@ -1,4 +1,6 @@
-"""Questions to schedulers and shapers: whose turn it is, whose packets a full queue drops, how fast a shaper sends."""
+"""Questions to schedulers and shapers: which flow's turn it is, which flow's packets a full queue drops, and how fast a
+shaper sends.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ SHAPERS = ("tbf", "htb")
 
 
 def ask(found: Questions, line: Line) -> None:
-    """Adds the questions that this line can be asked."""
+    """Adds the questions that can be asked of this line."""
     if line.kind in PER_FLOW:
         if is_roomy(line):
             _turns(found, line)
@@ -35,7 +37,9 @@ def ask(found: Questions, line: Line) -> None:
 
 
 def is_roomy(line: Line) -> bool:
-    """Whether a hundred packets and a few of another flow are below all limits, so that only scheduling decides."""
+    """Returns whether all limits leave room for a hundred packets of one flow and a few of another. Then scheduling
+    alone decides the order.
+    """
     least = {"limit": 220, "flow_limit": 100, "memory_limit": 1_000_000, "flows": 64, "target": 1_000_000}
     slow = line.values.get("maxrate") is not None or line.values.get("bandwidth") is not None
     # ns-2's sfq refuses a flow that holds half of the space that is left.
@@ -78,7 +82,7 @@ def _turns(found: Questions, line: Line) -> None:
 
 
 def _round(trace: Trace, seen: Sequence[Fate]) -> str | None:
-    """One packet of each of three flows in every round, whichever came first."""
+    """Checks that every round has one packet of each of three flows, in any order."""
     pairs = zip(trace.packets(), seen, strict=True)
     order = [packet.flow for _, packet in sorted((fate.at, packet) for packet, fate in pairs if fate.left)]
     for number in range(0, 30, 3):
@@ -90,7 +94,9 @@ def _round(trace: Trace, seen: Sequence[Fate]) -> str | None:
 
 
 def _fattest(found: Questions, line: Line) -> None:
-    """One packet above the limit, of a thin flow: the longest flow loses half its bytes, up to a batch, at its head."""
+    """Tests which packets a full queue drops. A packet of a thin flow exceeds the limit; then the longest flow must
+    lose half its bytes, at most a batch of packets, from its head.
+    """
     limit, batch = line.number("limit"), line.number("drop_batch") or 64
     if not 20 <= limit <= 20_000 or line.number("flows") < 64 or 0 < line.number("memory_limit") < limit * 2500:
         found.left_out.append(("the fattest flow pays", "needs a limit of 20 to 20000 packets, and memory for them"))
@@ -139,7 +145,7 @@ def _bytes_exactly(found: Questions, limit: int) -> None:
 
 
 PRIORITIES = (0, 2, 6, 4)
-"""Linux's priority of a packet by bits 3 and 4 of its octet of DSCP and ECN."""
+"""Linux's priority of a packet, indexed by bits 3 and 4 of the octet that holds DSCP and ECN."""
 
 
 def _bands(found: Questions, line: Line) -> None:
@@ -164,11 +170,13 @@ def _bands(found: Questions, line: Line) -> None:
 
 
 EF, CS1, CS0 = 46 << 2, 8 << 2, 0
-"""The octet of DSCP and ECN: a call's, lower effort's, everybody's."""
+"""The octet that holds DSCP and ECN: for calls, for lower effort, and for all other packets."""
 
 
 def _tins(found: Questions, line: Line) -> None:
-    """One flow's packets of two code points: in tins of their own or, with `besteffort`, in one queue."""
+    """Tests one flow whose packets have two code points. Each code point has its own tin; with `besteffort`, all
+    packets are in one queue.
+    """
     apart = "besteffort" not in line.full.split()
     step = 10 * MS if line.values.get("bandwidth") else MS
     if 0 < line.number("bandwidth") < 2_000_000 or 0 < line.number("memlimit") < 1_000_000:

@@ -21,20 +21,22 @@ class Line:
     values: dict[str, Any]
 
     def number(self, name: str) -> int:
-        """A value that is a number; 0 where it is not set, or given in packets where others give a time."""
+        """Returns a value as a number. It is 0 if the value is not set, or is given in packets although it is usually a
+        time.
+        """
         value = self.values.get(name)
         return int(value) if isinstance(value, (int, float)) else 0
 
     @property
     def variant(self) -> str:
-        """The variant whose decisions are expected: the word after `variant`; "" without one."""
+        """Returns the variant whose decisions are expected: the word after `variant`, or "" without one."""
         words = self.full.split()
         return words[words.index("variant") + 1] if "variant" in words else ""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A trace, and what the fates must show: `check` gives the first fault in words, or None."""
+    """A trace, and a check of the fates that its packets have. `check` returns the first fault in words, or None."""
 
     name: str
     source: str
@@ -44,7 +46,7 @@ class Question:
 
 @dataclass
 class Questions:
-    """All that can be asked of a line; `left_out` says what can't, and why."""
+    """All questions that can be asked of a line. `left_out` names those that cannot, with the reason."""
 
     asked: list[Question] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
@@ -55,7 +57,7 @@ class Questions:
 
 
 def tail(seen: Sequence[Fate], limit: int) -> str | None:
-    """The first `limit` packets are queued, all others dropped."""
+    """Checks that the first `limit` packets are queued, and all others are dropped."""
     for fate in seen:
         wanted = "queued" if fate.number < limit else "dropped"
         if fate.word != wanted:
@@ -64,7 +66,7 @@ def tail(seen: Sequence[Fate], limit: int) -> str | None:
 
 
 def none_dropped(*, after: int = -1, until: int = 1 << 62) -> Check:
-    """No drop and no mark between these times."""
+    """Checks that there is no drop and no mark between these times."""
 
     def check(seen: Sequence[Fate]) -> str | None:
         for fate in seen:
@@ -76,12 +78,12 @@ def none_dropped(*, after: int = -1, until: int = 1 << 62) -> Check:
 
 
 def signals(seen: Sequence[Fate]) -> list[Fate]:
-    """Drops and marks in order of their time."""
+    """Returns drops and marks in the order of their times."""
     return sorted((fate for fate in seen if fate.word in ("dropped", "marked")), key=lambda fate: fate.at)
 
 
 def marks(trace: Trace) -> Check:
-    """ECN-capable packets are marked; all others are dropped."""
+    """Checks that ECN-capable packets are marked, and others dropped."""
     capable = [packet.ecn != NOT_ECT for packet in trace.packets()]
 
     def check(seen: Sequence[Fate]) -> str | None:
@@ -98,7 +100,7 @@ def marks(trace: Trace) -> Check:
 
 
 def none_marked(seen: Sequence[Fate]) -> str | None:
-    """At least one packet is dropped, and none is marked."""
+    """Checks that at least one packet is dropped, and none is marked."""
     hit = signals(seen)
     if not hit:
         return "nothing is dropped"
@@ -118,7 +120,7 @@ def ask_of_marks(found: Questions, name: str, source: str, trace: Trace, check: 
 
 
 def drops_arrive(trace: Trace) -> Check:
-    """Every dropped packet is dropped on arrival, and at least one is dropped."""
+    """Checks that every dropped packet is dropped on arrival, and that at least one is dropped."""
     packets = trace.packets()
 
     def check(seen: Sequence[Fate]) -> str | None:
@@ -134,12 +136,12 @@ def drops_arrive(trace: Trace) -> Check:
 
 
 def delays(trace: Trace, seen: Sequence[Fate], *, begin: int, end: int) -> list[int]:
-    """The delays of the packets that left in [begin, end), in the order of their arrival."""
+    """Returns the delays in ns of the packets that left in [begin, end), in the order of their arrival."""
     pairs = zip(trace.packets(), seen, strict=True)
     return [fate.at - packet.at for packet, fate in pairs if fate.left and begin <= fate.at < end]
 
 
 def share(trace: Trace, seen: Sequence[Fate], word: str, which: Callable[[Packet], bool]) -> float:
-    """The share of these packets with this fate; 0 if there are none."""
+    """Returns the share of these packets that have this fate, or 0 if there are no such packets."""
     fates = [fate.word for packet, fate in zip(trace.packets(), seen, strict=True) if which(packet)]
     return fates.count(word) / len(fates) if fates else 0.0

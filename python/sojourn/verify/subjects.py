@@ -1,5 +1,6 @@
-"""Implementations that can be verified: the core, a program, a C library, a kernel's discipline. Each turns a trace
-into fates."""
+"""The implementations that can be verified: our core, a program, a C library, and a kernel's discipline. Each plays a
+trace and returns the packets' fates.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 
 MTU = 1514
 MOST_BYTES = 1 << 20, 256
-"""The most bytes that it may print: a constant, and a number for each row of the trace."""
+"""The most bytes that a program may print: a constant, plus a number for each row of the trace."""
 LAST_WORDS = 1 << 16
-"""The bytes of its standard error that are kept: the last ones."""
+"""The number of bytes that are kept of a program's standard error: the last ones."""
 
 
 class Subject(Protocol):
@@ -38,7 +39,7 @@ class Subject(Protocol):
         """The name in messages."""
 
     def play(self, trace: bytes) -> bytes:
-        """The fates as CSV. Raises `Refusal` if it can't be asked."""
+        """Plays a trace and returns the fates as CSV. Raises `Refusal` if that is impossible."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,9 @@ class Ours:
 
     line: str
     rate: int
-    """The link's rate that the discipline is given, in bit/s. Departures are in the trace."""
+    """The rate of the link in bit/s, for disciplines that depend on it. It does not determine departures: the trace has
+    them.
+    """
     name: str = "sojourn's own"
 
     def play(self, trace: bytes) -> bytes:
@@ -98,7 +101,7 @@ class Program:
         return said
 
     def _heard(self, asked: subprocess.Popen[bytes], most: int, until: float) -> tuple[bytes, bytes]:
-        """Its standard output until it ends, and the last bytes of its standard error."""
+        """Reads a program's standard output until it ends, and the last bytes of its standard error."""
         said, complained = bytearray(), bytearray()
         with selectors.DefaultSelector() as open_ends:
             for end, heard in ((asked.stdout, said), (asked.stderr, complained)):
@@ -149,7 +152,7 @@ _FUNCTIONS = {
     ),
 }
 _SPREAD = 0x9E3779B9
-"""Makes a hash of a flow's number, as `sojourn replay` does."""
+"""A factor that makes a hash of a flow's number, the same as in `sojourn replay`."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +216,7 @@ class Library:
 
 
 def of_kernel(line: str) -> str:
-    """The line with the variant of the guest's kernel, unless the line names a variant."""
+    """Returns the line with the variant of the guest's kernel, unless the line names a variant already."""
     from sojourn.kernel import store
 
     return _core.as_in(line, store.find().version)
@@ -221,12 +224,12 @@ def of_kernel(line: str) -> str:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A discipline of the guest's Linux, or of a module."""
+    """A discipline of the guest's Linux kernel, or of a module that is loaded into it."""
 
     line: str
     module: Path | None = None
     kernel: GuestKernel | None = None
-    """None: the newest."""
+    """The guest's kernel. None: the newest in the cache."""
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""Traces that are made for one question, and what became of their packets."""
+"""Traces that are made for one question, and the fates of their packets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORDS = ("delivered", "marked", "dropped", "queued")
 
 
 class Packet(NamedTuple):
-    """As it arrives."""
+    """A packet as it arrives: its time in ns, flow, size in bytes and ECN field."""
 
     at: int
     flow: int
@@ -30,39 +30,41 @@ class Packet(NamedTuple):
 
 @dataclass
 class Trace:
-    """Arrivals, and when the link asks for a packet, in nanoseconds; those of one instant in the order of saying."""
+    """A trace: the times in ns at which packets arrive, and at which the link asks for a packet. Events at the same
+    time happen in the order in which they were added.
+    """
 
     rows: list[tuple[int, Packet | None]] = field(default_factory=list)
-    """Nothing is where the link asks."""
+    """Events: the time in ns, and the packet that arrives. Where the packet is None, the link asks for one."""
 
     def put(self, at: int, *, flow: int = 1, size: int = FULL, ecn: int = NOT_ECT, count: int = 1) -> Trace:
-        """`count` packets of `size` bytes arrive."""
+        """Adds the arrival of `count` packets of `size` bytes."""
         self.rows += [(at, Packet(at, flow, size, ecn))] * count
         return self
 
     def take(self, at: int) -> Trace:
-        """The link asks for a packet."""
+        """Adds a time at which the link asks for a packet."""
         self.rows.append((at, None))
         return self
 
     def take_each(self, times: Iterable[int]) -> Trace:
-        """The link asks at each of these times."""
+        """Adds times at which the link asks for a packet."""
         self.rows += [(at, None) for at in times]
         return self
 
     def text(self) -> bytes:
-        """As `sojourn replay` reads it."""
+        """Returns the trace in the form that `sojourn replay` reads."""
         said = [
             f"{at},enqueue,{one.flow},{one.size},{one.ecn}" if one else f"{at},dequeue,,," for at, one in self._all()
         ]
         return "\n".join([HEADER, *said, ""]).encode()
 
     def packets(self) -> list[Packet]:
-        """The arrivals in the order of their numbers."""
+        """Returns the packets in the order of their numbers."""
         return [one for _, one in self._all() if one]
 
     def asks(self) -> list[int]:
-        """When the link asks, in order."""
+        """Returns the times at which the link asks, in order."""
         return sorted(at for at, one in self.rows if one is None)
 
     def _all(self) -> list[tuple[int, Packet | None]]:
@@ -78,7 +80,7 @@ class Fate(NamedTuple):
 
     @property
     def left(self) -> bool:
-        """Whether the link got it."""
+        """Whether the link got the packet."""
         return self.word in ("delivered", "marked")
 
 

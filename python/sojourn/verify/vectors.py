@@ -10,19 +10,21 @@ from sojourn.verify.questions import Line, Questions, ask_of_marks, marks, none_
 from sojourn.verify.trace import ECT0, NOT_ECT, Fate, Trace
 
 STANDING = 60
-"""Packets of the standing queue in CoDel's questions, at a hundred departures an interval."""
+"""The number of packets in the standing queue of CoDel's questions. A hundred packets depart in each interval."""
 STEPS = 100
 TAILS = ("pfifo", "codel", "blue")
-"""Disciplines that drop the arriving packet at `limit`, and no other packet while the first ones arrive."""
+"""Disciplines that drop an arriving packet at `limit`. They drop no other packet before the queue is that long."""
 LAWS = {
     "rfc8289": (0.0, 1.0, 1.7071, 2.2845, 2.7845, 3.2317, 3.6399, 4.0179, 4.3714, 4.7048),
     "linux": (0.0, 1.0, 1.5, 2.0625, 2.5503, 2.9918, 3.3959, 3.7711, 4.1226, 4.4544),
 }
-"""Times of drops after the first, in intervals: by RFC 8289's square root, and by Linux's, a Newton step a drop."""
+"""Times of the drops after the first one, in intervals. RFC 8289 computes exact square roots; Linux takes one Newton
+step at each drop.
+"""
 
 
 def of(line: Line) -> Questions:
-    """The questions to this line."""
+    """Returns the questions to this line."""
     found = Questions()
     if line.kind in ("codel", "fq_codel"):
         _codel(found, line)
@@ -145,7 +147,9 @@ def _heads(seen: Sequence[Fate]) -> str | None:
 
 
 def _reset(found: Questions, target: int, interval: int, step: int) -> None:
-    """The delay falls below target for one packet, or the queue runs empty, just before an interval is over."""
+    """Tests what resets the interval: shortly before it is over, the delay falls below target for one packet, or the
+    queue becomes empty. Then no packet may be dropped for another interval.
+    """
     for name, extra in (("one packet below target", 0), ("an empty queue", 1)):
         trace = Trace().put(0, count=STANDING)
         fresh = STEPS * 9 // 10 * step
@@ -158,7 +162,9 @@ def _reset(found: Questions, target: int, interval: int, step: int) -> None:
 
 
 def _again(found: Questions, interval: int, step: int, *, ns2: bool) -> None:
-    """A second period above the target, soon after the first or long after it."""
+    """Tests a second period above the target, which follows the first soon or late. Only if it follows soon, the rate
+    of drops continues where it was.
+    """
     rests = (
         ("soon after, it goes on where it was", interval // 2),
         ("after 12 intervals, it goes on where it was", 12 * interval),
