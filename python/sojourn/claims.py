@@ -40,8 +40,10 @@ label."""
 
 CLAIMS, QUANTITIES = "claims.toml", "quantities.py"
 KINDS = ("expected", "must", "calibrates", "report", "inconsistent", "not-expressible")
-"""must: or the implementation is wrong. calibrates: a parameter was chosen by it. report: nobody said how near is near
-enough. inconsistent: the paper contradicts itself. not-expressible: in none of the worlds."""
+"""must: if the claim does not hold, the implementation is wrong. calibrates: a parameter was chosen so that it holds.
+report: the paper does not say how close is close enough, so it is only reported. inconsistent: the paper contradicts
+itself. not-expressible: no world can play it.
+"""
 RULES = ("mean", "each", "same")
 """How a quantity is judged."""
 WORDS = {str: "text", int: "a whole number", bool: "true or false", list: "a list", Mapping: "a table"}
@@ -54,27 +56,27 @@ VERDICTS = ("holds", "differs", "inconsistent", "calibrated", "not-expressible",
 
 @dataclass(frozen=True)
 class Need:
-    """Runs that claims read in a world: a scenario file, or a part of its sweep."""
+    """The runs that claims read in one world: those of a scenario file, or of a part of its sweep."""
 
     name: str
     file: Path
     seeds: int | None = None
-    """Without, as many as the file says."""
+    """The number of seeds. None: as many as the scenario file has."""
     set: Mapping[str, str] = field(default_factory=dict)
-    """As `--set` has them."""
+    """Values that replace those of the scenario, as with `--set`."""
     where: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """The values of a sweep that are read; of keys that are not here, all."""
+    """The swept values that are read, by key. If a key is missing here, all its values are read."""
     series: bool = False
     """Whether queues and flows over time are read too."""
 
     def among(self, chosen: Mapping[str, Any]) -> bool:
-        """Whether a combination is one of these."""
+        """Returns whether a combination is one of these."""
         return all(chosen.get(key) in values for key, values in self.where.items())
 
 
 @dataclass(frozen=True)
 class Rule:
-    """When a claim holds for one of its quantities."""
+    """The rule by which a claim holds for one of its quantities."""
 
     label: str
     """The quantity's name in tables, with its unit."""
@@ -97,11 +99,11 @@ class Claim:
     """The rules of the quantities on which the verdict depends, by key. quantities.py returns their values by the same
     keys."""
     cause: Mapping[str, str] = field(default_factory=dict)
-    """By world: why it differs, found by experiment; or why nothing can be said."""
+    """Maps a world to the reason why the claim does not hold there, found by experiment, or why it cannot be judged."""
     ablation: Mapping[str, str] = field(default_factory=dict)
-    """By world: what makes the difference come and go."""
+    """Maps a world to the change with which the difference appears or disappears."""
     tests: str = ""
-    """Where a test looks closer than a run's measures do."""
+    """The test that examines the claim in more detail than the measures of a run."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,9 @@ class Experiment:
 
     folder: Path
     needs: Mapping[str, Mapping[str, Need]]
-    """By name, then by world: one that is not there does without, as without an ablation that another has shown."""
+    """The needed runs, by name and then by world. A world that is missing does not need them, for example if an
+    ablation was done in another world.
+    """
     claims: tuple[Claim, ...]
     quantities: ModuleType
 
@@ -157,7 +161,9 @@ def select(words: Sequence[str], root: Path) -> list[tuple[Experiment, list[Clai
 
 
 def is_part(claim: str, word: str) -> bool:
-    """Whether a word names a claim or what it is a part of: `C7` is `C7 fq` too, and `N1` is not `N10`."""
+    """Returns whether a word names a claim, or a group that the claim is a part of. `C7` names `C7 fq` too, but `N1`
+    does not name `N10`.
+    """
     rest = claim.removeprefix(word)
     return claim == word or (rest != claim and word[-1:].isdigit() and not rest[0].isdigit())
 
@@ -169,7 +175,9 @@ def no_such(word: str, kind: str, ready: Sequence[Path], known: Collection[str])
 
 
 def no_papers(root: Path, kind: str) -> str:
-    """The message where there is no paper at all, as outside a clone: they do not travel in the wheel."""
+    """Returns the message if there is no paper at all. The wheel has none: they are only in a clone of the
+    repository.
+    """
     return (
         f"{root}: no paper's {kind} here: papers are in the folder experiments of sojourn's repository; "
         "run this in a clone of it, or name the folder: --experiments DIR"
@@ -274,7 +282,7 @@ def _known(path: Path, where: str, value: Mapping[str, Any], keys: Sequence[str]
 
 
 def _typed(path: Path, where: str, value: Mapping[str, Any], types: Mapping[str, type]) -> None:
-    """Refuses what is there and of another type."""
+    """Refuses a value that exists and has another type."""
     for key, expected in types.items():
         if key in value and not isinstance(value[key], expected):
             raise Refusal(f"{path}: {where}{key} = {value[key]!r}: expected {WORDS[expected]}")
@@ -419,7 +427,7 @@ def _text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Told:
-    """A quantity: over its seeds, and by its range."""
+    """A quantity: its values over the seeds, and the judgement by its range."""
 
     key: str
     name: str
@@ -432,7 +440,9 @@ class Told:
     """`mean`, `each`, `same`; empty if no rule judges it."""
     inside: bool
     missing: int = 0
-    """Seeds that have no value, such as a transfer's that did not end: the mean is of the others, and not judged."""
+    """The number of seeds without a value, for example because a transfer did not end. The mean is over the other
+    seeds, and is not judged.
+    """
 
 
 @dataclass(frozen=True)
@@ -453,9 +463,9 @@ class Found:
 
     runs: dict[str, Runs] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
-    """Why the world can't play some, by the need's name."""
+    """Maps a need's name to the reason why the world cannot play some of its runs."""
     lacking: dict[str, int] = field(default_factory=dict)
-    """How many runs of a need the store does not have, if none was to be played."""
+    """Maps a need's name to the number of its runs that the store lacks, if no run may be played."""
     played: int = 0
     interrupted: bool = False
 
@@ -524,7 +534,7 @@ def gather(
 
 
 def lacking(experiment: Experiment, name: str, found: Found, world: str) -> str:
-    """In words, what the store does not have of a need, for who asked not to play."""
+    """Returns the message about how many of a need's runs the store lacks, if no run may be played."""
     where = f"{experiment.needs[name][world].file}, runs.{name}"
     return f"{found.lacking[name]} of the runs of {where}, are not there: play them without --check"
 
@@ -557,7 +567,7 @@ def _runs_of(done: Results, store: Store | None) -> Runs:
 
 
 def judge(experiment: Experiment, claim: Claim, found: Found, world: str) -> Judgement:
-    """A claim's verdict, by its rules and nothing else."""
+    """Judges a claim by its rules alone."""
 
     def judged(verdict: str, cause: str = "", quantities: Iterable[Told] = ()) -> Judgement:
         return Judgement(experiment.name, claim, world, tuple(quantities), verdict, cause)

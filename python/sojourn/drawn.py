@@ -88,7 +88,7 @@ def _finite(points: object) -> list[tuple[float, float]]:
 
 
 def _with_intervals(axis: Axes, container: ErrorbarContainer) -> list[Point]:
-    """The points of an error bar with their lower and upper ends, where these are vertical."""
+    """Returns the points of vertical error bars, with the lower and upper end of each."""
     line, _, bars = container.lines
     ends: dict[float, tuple[float, float]] = {}
     for bar in bars:

@@ -98,7 +98,7 @@ def _paper_and_figure(word: str, there: Sequence[Path]) -> tuple[Path | None, st
 
 
 def _lacks(folder: Path) -> str | None:
-    """The first file that an experiment's figures need and that is missing; None if there is none."""
+    """Returns the first missing file that an experiment's figures need, or None if no file is missing."""
     return next((file for file in (claims.QUANTITIES, FIGURES) if not (folder / file).exists()), None)
 
 
@@ -130,7 +130,9 @@ def _refuse_unknown(path: Path, name: str, what: str, given: Sequence[str], know
 
 
 def refusal(drawing: Drawing, found: Found) -> str | None:
-    """The reason why a world has no such drawing: runs that it cannot play, or that only another world is asked for."""
+    """Returns the reason why a drawing does not exist for a world: the world cannot play its runs, or claims.toml needs
+    them in another world only.
+    """
     for name in drawing.runs:
         if name in found.refused:
             return found.refused[name]
@@ -140,7 +142,9 @@ def refusal(drawing: Drawing, found: Found) -> str | None:
 
 
 def lacking(experiment: Experiment, drawing: Drawing, found: Found, world: str) -> str | None:
-    """A message about its runs that the store lacks, when no run may be played; None if the store has all of them."""
+    """If no run may be played, returns a message about the drawing's runs that the store lacks. Returns None if it has
+    all of them.
+    """
     name = next((name for name in drawing.runs if name in found.lacking), None)
     return claims.lacking(experiment, name, found, world) if name else None
 

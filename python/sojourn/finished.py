@@ -18,9 +18,9 @@ class Keep:
     """The data of a run that is kept besides its measures, which are always kept."""
 
     series: bool = False
-    """Its queues and flows over time, and the distribution of its sojourns."""
+    """Whether its queues and flows over time are kept, and the distribution of its sojourns."""
     states: bool = False
-    """With the flows over time, the senders' state: window, RTT, bytes in flight."""
+    """Whether the flows over time include the senders' state: window, RTT, bytes in flight."""
     packets: bool = False
     """Every packet."""
 
@@ -87,9 +87,10 @@ def record_of(plan: _core.Plan, index: int, played: Played, *, series: bool) -> 
 
 
 def flows_with_states(output: _core.Output) -> dict[str, records.Columns]:
-    """By flow, columns over time: payload acknowledged, and the sender's state at the begin of each bin.
+    """Returns for each flow its columns over time: the payload acknowledged, and the sender's state at the beginning of
+    each bin.
 
-    A value is NaN before the first state, and in columns that a flow does not have: pings have no window.
+    A value is NaN before the first state is known, and in columns that do not apply to a flow: pings have no window.
     """
     import numpy as np
 
@@ -106,7 +107,7 @@ def flows_with_states(output: _core.Output) -> dict[str, records.Columns]:
 
 
 def thinned(ms: NDArray[np.float64], share: NDArray[np.float64], step: float = 1e-3) -> dict[str, list[float]]:
-    """A distribution function with no more points than a picture can show: one for each `step`, and the last."""
+    """Thins a distribution function to the points that a picture can show: one for each `step`, and the last one."""
     import numpy as np
 
     if len(ms) == 0:

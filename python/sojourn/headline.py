@@ -17,9 +17,9 @@ ACCEPTABLE = 0.15
 """A case that is shown to have less goodput than the highest, by more than this share, is never named best, whatever
 its delay."""
 NEGLIGIBLE_MS = 1.0
-"""Below this a queue counts as not building up."""
+"""A queue with less delay than this counts as one that does not build up."""
 FEW_CASES = 4
-"""Up to this number cases that are alike are named, otherwise counted."""
+"""If more cases than this are alike, they are counted and not named."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Fact:
 
 
 def facts(cases: Cases) -> list[Fact]:
-    """A fact for each case that has both delay and goodput."""
+    """Returns the facts of each case that has both delay and goodput."""
     delays, goodputs = cases.read(paired.delay(cases).address), cases.read(paired.GOODPUT.address)
     felt = [cases.read(one.address) for one in _noticed(cases)]
     found = []
@@ -49,14 +49,16 @@ def facts(cases: Cases) -> list[Fact]:
 
 
 def _noticed(cases: Cases) -> list[paired.Measure]:
-    """Measures of what flows notice that are worth mentioning: not that a video never stalls."""
+    """Returns the measures of what users notice, without those that say nothing, such as stalls of a video that never
+    stalls.
+    """
     sparse = paired.sparse_latency(cases)
     felt = [one for one in paired.felt(cases) if any(map(any, cases.read(one.address)))]
     return [*([sparse] if sparse else []), *felt]
 
 
 def sentences(cases: Cases) -> list[str]:
-    """The headline; nothing where only one case is shown."""
+    """Returns the sentences of the headline, or none if only one case is shown."""
     known = facts(cases)
     if len(known) < 2:
         return []
@@ -80,21 +82,25 @@ def sentences(cases: Cases) -> list[str]:
 
 @dataclass(frozen=True)
 class Family:
-    """Cases that differ only in the compared key, the least delay first, with the conclusions that the seeds allow."""
+    """A family: cases that differ only in the compared key, those with the least delay first. It has the conclusions
+    that the seeds allow.
+    """
 
     members: list[Fact]
     winner: Fact
-    """The least delay of those whose goodput is acceptable."""
+    """The case with the least delay among those whose goodput is acceptable."""
     lead: list[Fact]
-    """The winner, and those next to it that are shown to differ neither from it nor from each other."""
+    """The winner, and the cases that follow it by delay, as long as none of these is shown to differ from the winner or
+    from another of them.
+    """
     alike: list[Fact]
-    """All that are not shown to differ from the winner in delay, the winner included."""
+    """The winner, and all cases whose delay is not shown to differ from the winner's."""
     most: Fact
-    """The highest goodput."""
+    """The case with the highest goodput."""
     loss: dict[int, float]
-    """By case, the share by which its goodput is below the highest, if it is more than `SAME`."""
+    """Maps a case to the share by which its goodput is below the highest. Cases with at most `SAME` are left out."""
     lost: set[int]
-    """The cases that are shown to have less goodput than the highest, by however little."""
+    """The cases that are shown to have less goodput than the highest, even if only slightly less."""
 
     @property
     def tie(self) -> bool:
@@ -161,7 +167,7 @@ def _one_family(cases: Cases, family: Family) -> list[str]:
 
 
 def _tie(cases: Cases, family: Family) -> list[str]:
-    """Where no case is shown to have more or less delay than the one named best."""
+    """Returns the sentences for a tie: no case is shown to differ in delay from the one named best."""
     members = family.members
     if _equal(cases, members):
         said = [f"All cases keep packets waiting equally long: {_numbers(cases, members)}."]
@@ -195,7 +201,9 @@ def _price(family: Family) -> str:
 
 
 def _open(cases: Cases, family: Family) -> list[str]:
-    """Which delays are not shown to differ from the winner's, and about how many more seeds would settle it."""
+    """Says which delays are not shown to differ from the winner's, and about how many more seeds would be enough to
+    decide.
+    """
     if not cases.several_seeds:
         return []
     said = []
@@ -212,7 +220,7 @@ def _open(cases: Cases, family: Family) -> list[str]:
 
 
 def _more(cases: Cases, some: Sequence[Fact], winner: Fact) -> str:
-    """About how many more seeds would show that all of these differ from the winner; nothing where none would."""
+    """Says about how many more seeds would show that all of these differ from the winner; empty if no number would."""
     measure = paired.delay(cases)
     values = cases.read(measure.address)
     found = [paired.difference(cases, measure, values, one.case, winner.case) for one in some if one is not winner]
@@ -230,7 +238,9 @@ def _joined(words: Sequence[str], last: str) -> str:
 
 
 def _many_families(cases: Cases, families: Sequence[Family]) -> list[str]:
-    """The cases with the least delay in each setting; with many settings, in how many of them."""
+    """Says which cases have the least delay in each setting. If there are many settings, it says in how many of them
+    each case does.
+    """
     delay = "mean delay of the path's queues" if cases.shares_path else f"delay p95 in {cases.compared}"
     choices, settings = paired.choices(cases), paired.settings(cases)
     few = len(families) <= FEW_SETTINGS
@@ -258,7 +268,7 @@ def _costly(family: Family) -> bool:
 
 
 def _winners(cases: Cases, family: Family, choices: Sequence[str]) -> str:
-    """The cases with the least delay; or, if none is shown to have less than the others, words that say so."""
+    """Names the cases with the least delay, or says that no case is shown to have less than the others."""
     if family.tie:
         return "no difference" if _equal(cases, family.members) else "no significant difference"
     return _joined([choices[one.case] for one in family.lead], "or")
@@ -298,7 +308,9 @@ _WRITERS: dict[str, Callable[[float], str]] = {
 
 
 def _span(cases: Cases, some: Sequence[Fact], of: Callable[[Fact], Mean | None], write: Callable[[float], str]) -> str:
-    """A number of these cases, `12 ms to 14 ms` where they differ; in how many seeds, if not in all. Empty if none."""
+    """Returns a number of these cases, as `12 ms to 14 ms` if they differ. If only some seeds have it, it says how
+    many. Empty if no case has it.
+    """
     known = [(mean, len(cases.seeds[one.case])) for one in some if (mean := of(one))]
     if not known:
         return ""

@@ -46,17 +46,21 @@ def digest(value: object) -> str:
 
 
 def of_run(scenario: str, seed: int, world: str, engine: str) -> Identity:
-    """The identity of a run: `scenario` digests a resolved one and the files that it names, `engine` what plays it."""
+    """Returns the identity of a run. `scenario` is a digest of the resolved scenario and the files that it names;
+    `engine` is a digest of the programs that play it.
+    """
     return Identity(digest([scenario, seed, world]), engine)
 
 
 def document_of(text: str) -> dict[str, Any]:
-    """A scenario file's text as tables. Raises ValueError if it is TOML 1.1, which only the scenario's reader reads."""
+    """Parses a scenario file's text into tables. Raises ValueError if it needs TOML 1.1, which only the reader in Rust
+    supports.
+    """
     return tomllib.loads(text)
 
 
 def document(text: str) -> dict[str, Any]:
-    """As `document_of`, but empty if it is TOML 1.1."""
+    """Like `document_of`, but returns no tables if the text needs TOML 1.1."""
     try:
         return document_of(text)
     except tomllib.TOMLDecodeError:
@@ -64,7 +68,9 @@ def document(text: str) -> dict[str, Any]:
 
 
 def resolved(document: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """A scenario file as one run has it: with the run's values at their addresses, and names for all hops and flows."""
+    """Returns the scenario of one run: the run's values are written at their addresses, and all hops and flows have
+    names.
+    """
     scenario: dict[str, Any] = copy.deepcopy({key: value for key, value in document.items() if key not in NO_PART})
     for hop in scenario.get("hop", ()):
         if "up" in hop:
@@ -83,7 +89,7 @@ def resolved(document: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str
 
 
 def plain_address(address: str) -> str:
-    """An address with `reverse` for a hop's `up`, and without `down`: two words for one direction name one key."""
+    """Replaces a hop's `up` by `reverse` in an address, and removes `down`. Then each key has only one address."""
     parts = address.split(".")
     if parts[0] == "hop" and len(parts) > 3 and parts[2] in ("up", "down"):
         parts[2:3] = ["reverse"] if parts[2] == "up" else []
@@ -91,7 +97,9 @@ def plain_address(address: str) -> str:
 
 
 def _names(document: Mapping[str, Any], section: str) -> list[str]:
-    """Names given, or made as the scenario's own reader makes them: hop0, hop1; bulk0, web0, bulk1."""
+    """Returns the names that are given; missing ones are made as the reader in Rust makes them: hop0, hop1; bulk0,
+    web0, bulk1.
+    """
     tables = document.get(section, ())
     kinds = [table.get("kind", "flow") if section == "flow" else section for table in tables]
     counts = [kinds[:place].count(kind) if section == "flow" else place for place, kind in enumerate(kinds)]
@@ -99,7 +107,7 @@ def _names(document: Mapping[str, Any], section: str) -> list[str]:
 
 
 def _assign(document: dict[str, Any], address: str, value: Any) -> None:
-    """Writes a value where its address says; the scenario's reader has found the place before."""
+    """Writes a value at its address. The address is valid: the reader in Rust has checked it before."""
     *way, key = address.split(".")
     table = document
     if way and way[0] in SECTIONS:
@@ -111,7 +119,9 @@ def _assign(document: dict[str, Any], address: str, value: Any) -> None:
 
 
 def addresses(scenario: Mapping[str, Any]) -> dict[str, str]:
-    """A resolved scenario by the addresses that `--set` takes, texts as they are, other values as JSON."""
+    """Maps each address of a resolved scenario, as `--set` takes it, to its value: texts unchanged, other values as
+    JSON.
+    """
     return dict(_flat(scenario, ""))
 
 
@@ -130,9 +140,11 @@ def _flat(value: Any, address: str) -> Iterator[tuple[str, str]]:
 
 
 def digests(folder: Path, value: object, known: dict[str, str | None] | None = None) -> dict[str, str]:
-    """Digests of the files that a scenario names (traces, sizes): their content is a part of it.
+    """Returns the digests of the files that a scenario names (traces, sizes), because their content is a part of the
+    scenario.
 
-    `known` has the digests found before, by text, for many scenarios of one file.
+    `known` keeps digests that were computed before, by the text that names the file. It saves time if many scenarios
+    come from one file.
     """
     known = {} if known is None else known
     for text in _texts(value):

@@ -18,7 +18,7 @@ class Mean:
 
 
 def mean_of(values: Sequence[float | None]) -> Mean | None:
-    """Mean and Student's t interval over the values that exist; no interval from fewer than two."""
+    """Returns the mean and Student's t interval over the values that exist. Fewer than two values give no interval."""
     present = [value for value in values if value is not None]
     if not present:
         return None
@@ -54,5 +54,5 @@ def seeds_for(half_width: float, mean: Mean) -> int | None:
 
 
 def present(values: Iterable[float]) -> list[float | None]:
-    """Values with None in place of NaN."""
+    """Returns the values, with None in place of NaN."""
     return [None if math.isnan(value) else float(value) for value in values]

@@ -1,7 +1,7 @@
 """The look of pictures, and how they are written. A discipline has the same colour everywhere; text is measured before
 it is placed.
 
-Nothing here imports matplotlib before one of its figures is to be written.
+matplotlib is imported only when one of its figures is written.
 """
 
 from __future__ import annotations
@@ -198,8 +198,9 @@ def encode(figure: Figure | Drawing, form: Format, dpi: int = DPI) -> bytes:
 
 
 def _settle(figure: Figure, dpi: int) -> None:
-    """Lays a figure out for good. The solver's last bits differ from run to run; in SVG they would reach the names of
-    clip paths."""
+    """Fixes the layout of a figure. The last bits of the solver's results differ from run to run, and would otherwise
+    change the names of clip paths in SVG.
+    """
     if figure.get_layout_engine() is None:
         return
     figure.set_dpi(dpi)
@@ -219,7 +220,9 @@ def kind_of(qdisc: str) -> str:
 
 
 def colours(qdiscs: Sequence[str]) -> list[str]:
-    """A colour for each tc line: its discipline's, in shades where several lines share it."""
+    """Returns a colour for each tc line: that of its discipline, in different shades if several lines have the same
+    one.
+    """
     kinds = [kind_of(qdisc) for qdisc in qdiscs]
     seen: dict[str, int] = {}
     result = []

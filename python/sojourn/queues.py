@@ -54,7 +54,7 @@ def load_of(hop: Mapping[str, Any]) -> Load:
 
 
 def queue_of_key(key: str, queues: Collection[str]) -> str | None:
-    """The queue that a key of the scenario addresses: `hop.home.up.qdisc` is about `home.reverse`."""
+    """Returns the queue that a key of the scenario addresses: `hop.home.up.qdisc` is about `home.reverse`."""
     section, _, rest = key.partition(".")
     if section != "hop":
         return None
@@ -71,7 +71,9 @@ def queue_of_key(key: str, queues: Collection[str]) -> str | None:
 
 
 def named(word: str, queues: Collection[str]) -> str | None:
-    """The queue of this name, or of a home user's: `home.up` is `home.reverse`, `home.down` is `home`."""
+    """Returns the queue of this name. The names of home users are accepted: `home.up` is `home.reverse`, `home.down` is
+    `home`.
+    """
     if word in queues:
         return word
     return queue_of_key(f"hop.{word}.qdisc", queues)
@@ -92,10 +94,11 @@ def swept_disciplines(sets: Iterable[Mapping[str, Any]], queues: Sequence[str]) 
 def compared(
     sets: Collection[Mapping[str, Any]], queues: Sequence[str], loads: Iterable[Mapping[str, Load]] = ()
 ) -> str:
-    """The one queue that headlines are about.
+    """Returns the one queue that headlines are about.
 
-    It is a queue whose discipline is swept; else one that is swept otherwise; else any. If several qualify, it is the
-    one in which packets wait longest over all runs; of equal ones the first of the path.
+    Queues whose discipline is swept are preferred, then queues of which another key is swept, then all others. Among
+    several, it is the queue in which packets wait longest over all runs. If they wait equally long, it is the first of
+    the path.
     """
     among = swept_disciplines(sets, queues) or swept(sets, queues) or list(queues)
     everywhere = list(loads)

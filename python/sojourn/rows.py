@@ -43,7 +43,7 @@ def rows_of(shown: Sequence[Case], hop: str) -> list[Row]:
 
 
 def qdisc_at(combination: Case, hop: str) -> str:
-    """A queue's discipline: as the sweep writes it, or else as `tc` does."""
+    """Returns a queue's discipline as the sweep writes it, or else as `tc` writes it."""
     chosen = combination.first.set
     for key, value in chosen.items():
         if key.endswith(".qdisc") and queues.queue_of_key(key, combination.first.result["hops"]) == hop:
@@ -52,8 +52,9 @@ def qdisc_at(combination: Case, hop: str) -> str:
 
 
 def _others(shown: Sequence[Case], hop: str) -> list[str]:
-    """Labels of the values that vary besides this queue's discipline. They include disciplines of other queues only if
-    rows would otherwise be equal."""
+    """Returns labels of the values that vary besides this queue's discipline. They include the disciplines of other
+    queues only if rows would otherwise be equal.
+    """
     hops = list(shown[0].first.result["hops"])
     own = [{key: value for key, value in one.first.set.items() if not _is_line_of(key, hop, hops)} for one in shown]
     without = words.labels([{key: value for key, value in one.items() if not key.endswith(".qdisc")} for one in own])

@@ -46,7 +46,7 @@ def width() -> int:
 
 
 def length(text: str) -> int:
-    """The columns that a line takes in a terminal."""
+    """Returns the number of terminal columns that a line takes."""
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
     )
@@ -121,7 +121,9 @@ def _word_pages(heads: Sequence[str]) -> list[list[int]]:
 
 
 def _word_widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
-    """As wide as the longest cell; where that is too much the widest columns are made narrower."""
+    """Returns the widths of the columns: each as wide as its longest cell. If that is too much, the widest columns
+    become narrower.
+    """
     columns = [[line for cell in column for line in cell.split("\n")] for column in zip(*rows, strict=True)]
     widths = [max(1, *map(length, lines)) for lines in columns]
     room -= len(BETWEEN) * (len(widths) - 1)
@@ -170,7 +172,7 @@ def number_lines(
 
 
 def _titled(title: str, head: str) -> list[str]:
-    """The first line of a table's head with the title in front where there is room, otherwise below the title."""
+    """Puts the title before the first line of a table's head if there is room, and otherwise above it."""
     taken = length(title) + 2 * len(BETWEEN)
     if head[:taken].strip() or not title:
         return [*([click.style(line, bold=True) for line in wrapped(title, width())] if title else []), head]
@@ -216,8 +218,9 @@ class _Column:
 
 
 def _label_widths(labels: Sequence[Sequence[str]], columns: Sequence[_Column]) -> tuple[list[int], bool]:
-    """Widths of the labels with which the whole table takes the fewest lines, and whether a label is wrapped: wrapped
-    labels make its rows taller, wide ones leave room for fewer columns to their right."""
+    """Returns the widths of the labels with which the whole table takes the fewest lines, and whether a label is
+    wrapped. Wrapped labels make the rows taller; wide labels leave room for fewer columns to their right.
+    """
 
     def laid_out(share: float) -> tuple[int, list[int], bool]:
         widths = _word_widths(labels, max(int(width() * share), LEAST_LABEL))

@@ -1,7 +1,8 @@
 """A picture measured in inches: words, lines and areas.
 
-A sheet knows the place of each of its marks. `_core` draws them into pixels without the interpreter's lock; matplotlib,
-whose import takes as long as a short run with its whole report, writes SVG and PDF from the same marks.
+A sheet knows the place of each of its marks. `_core` draws them into pixels and releases the GIL meanwhile. For SVG and
+PDF, matplotlib draws the same marks; it is imported only then, since the import takes as long as a short run with its
+report.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Shape:
 
     @property
     def _projects(self) -> bool:
-        """Whether a line begins and ends half its width beyond its ends."""
+        """Whether a line is drawn longer at both ends, by half its width."""
         return self.face is None and not self.dashes
 
     def parts(self, dpi: int, tall: int) -> _core.Shape:
@@ -124,7 +125,7 @@ class Shape:
 
 
 Rise = Literal["top", "center", "bottom", "baseline", "tick"]
-"""Which part of a text is at its place; `tick`: half the height of its letters."""
+"""The part of a text whose height is that of the text's place. `tick` is the middle of its letters."""
 
 
 @dataclass(frozen=True)

@@ -295,7 +295,7 @@ def judge(results: Results, link: Link, limits: Sequence[int], wants: Sequence[W
 
 
 def repeats(found: Found, address: str) -> bool:
-    """Whether a 95th percentile is the median at every size, as that of a single transfer."""
+    """Returns whether a 95th percentile equals the median at every size, as it does for a single transfer."""
     flow, _, path = address.rpartition(".fct_s.")
     other = f"{flow}.fct_s.p50"
     return path == "p95" and all(one.measures[address] == one.measures[other] for one in found.sizes)

@@ -1,4 +1,4 @@
-"""A discipline's counters for people, laid out as `tc -s qdisc show` prints them: the two can be compared."""
+"""Prints a discipline's counters as `tc -s qdisc show` does, so that a reader can compare both."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ WIDTH = 80
 
 
 def of_runs(runs: Sequence[records.RunRecord]) -> str:
-    """The counters of each queue that a comparison shows, of each combination's first seed."""
+    """Returns the counters of each shown queue, from the first seed of each combination."""
     lines: list[str] = []
     for hop in queues.shown_in([record.result for record in runs]):
         groups = cases.case_list(runs)

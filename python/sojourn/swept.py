@@ -1,4 +1,5 @@
-"""The picture of a sweep over a number: measures against its value, a line a discipline, with intervals over seeds.
+"""Draws a sweep over a number: measures against the number's value, with a line for each discipline and intervals over
+the seeds.
 
 The number may be a key's (a rate, delay, RTT, count) or a parameter in the disciplines' lines (`codel target 5ms`). If
 several numbers are swept, the one with most values is the x axis. Anything else that varies, except disciplines, has
@@ -64,7 +65,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Axis:
-    """A number that is swept, with its value in each combination, and the other values of each combination."""
+    """A swept number: its value in each combination, and the other values of each combination."""
 
     name: str
     values: list[Quantity | None]
@@ -78,7 +79,7 @@ class Axis:
 
 
 def axis_of(combinations: Sequence[Case], hop: str) -> Axis | None:
-    """The swept number with most values; None where none has enough of them."""
+    """Returns the swept number with most values, or None if no number has enough values."""
     sets = [one.first.set for one in combinations]
     lines = [qdisc_at(one, hop) for one in combinations]
     found = [_by_key(key, sets, lines, hop) for key in dict.fromkeys(key for one in sets for key in one)]
@@ -89,7 +90,8 @@ def axis_of(combinations: Sequence[Case], hop: str) -> Axis | None:
 
 
 def _rests(sets: Sequence[Mapping[str, Any]], hop: str, given: Sequence[object]) -> list[dict[str, Any]]:
-    """Other values that each combination sets: without this queue's discipline, and without those that `given` decides.
+    """Returns the other values that each combination sets, without this queue's discipline and without values that
+    follow from `given`.
 
     Keys that change together with a discipline or with the number (`zip`) add nothing, and are left out.
     """
@@ -119,7 +121,7 @@ _PARAMETER = re.compile(r"(?<=\s)([a-z_]+) (\d+(?:\.\d+)?[a-zµ]*)(?=\s|$)", re.
 
 
 def _by_parameter(lines: Sequence[str], rests: Sequence[Mapping[str, Any]]) -> list[Axis]:
-    """An axis for each parameter whose value differs between lines that are equal otherwise."""
+    """Returns an axis for each parameter of a discipline whose value differs between lines that are otherwise equal."""
     made = []
     for name in dict.fromkeys(found[1] for line in lines for found in _PARAMETER.finditer(line)):
         pattern = re.compile(rf"(?<=\s){re.escape(name)} (\d+(?:\.\d+)?[a-zµ]*)(?=\s|$)", re.IGNORECASE)
@@ -138,7 +140,7 @@ class _Plan:
     titles: dict[str, str]
     """Titles by the other values that vary, in words; one empty title if none does."""
     kept: list[str]
-    """Those that have a row of panels."""
+    """The titles that have a row of panels; the others are left out."""
     colours: dict[str, str]
     """By line."""
     x_name: str
@@ -349,7 +351,9 @@ def _name(line: str, colour: str) -> list[Line]:
 
 
 def _write_name(sheet: Sheet, block: Sequence[Line], colour: str, left: float, above: float) -> None:
-    """A line's name behind a dot in the line's own colour: words of pale lines are darker, to be read."""
+    """Writes a line's name after a dot in the line's colour. The words have a darker colour if the line's is too pale
+    to read.
+    """
     sheet.write_in_body([Line("●", 9, colour)], left, above)
     sheet.write_in_body(block, left + DOT, above)
 

@@ -38,7 +38,7 @@ class Column:
     unit: str
     meaning: str
     path: str
-    """Where it is in the entry of the queue, flow or run."""
+    """The measure's keys in the JSON entry of the queue, flow or run."""
     digits: int = 3
     scale: float = 1.0
     better: str = ""
@@ -58,11 +58,11 @@ class Column:
         return [first, lower] if lower else ["", first]
 
     def of_queue(self, queue: str) -> Address:
-        """Its address in a queue's entry."""
+        """Returns the measure's address for a queue."""
         return Address(self.path, queues=(queue,))
 
     def of_flows(self, names: Sequence[str]) -> Address:
-        """Its address in the entries of these flows."""
+        """Returns the measure's address for these flows."""
         return Address(self.path, flows=tuple(names), how=self.how, above_base=self.above_base)
 
 
@@ -232,7 +232,7 @@ class Cell:
     mark: str = ""
     """`best`, `worst` or nothing."""
     seeds: int = 0
-    """How many seeds its case has."""
+    """The number of seeds of the cell's case."""
 
     @property
     def sign(self) -> str:
@@ -241,7 +241,7 @@ class Cell:
 
     @property
     def partly(self) -> str:
-        """`2 of 3`: in how many of the seeds there is a number; empty where it is in all."""
+        """Returns in how many of the seeds there is a number, as `2 of 3`; empty if all seeds have one."""
         return f"{self.mean.count} of {self.seeds}" if self.mean and self.mean.count < self.seeds else ""
 
     @property
@@ -260,10 +260,10 @@ class Row:
     """A case in a table."""
 
     flow: str
-    """The flow or queue that the row is about, where a table has several rows for a case; otherwise empty."""
+    """The flow or queue that the row is about, if the table has several rows for each case; otherwise empty."""
     label: str
     case: int
-    """The case's place."""
+    """The index of the case."""
     cells: list[Cell]
 
 
@@ -292,7 +292,9 @@ def tables(cases: Cases) -> list[Table]:
 
 
 def addresses(cases: Cases) -> list[Address]:
-    """Every number that the tables, the differences and the headline of a comparison may read."""
+    """Returns the addresses of all numbers that the tables, the differences and the headline of a comparison may
+    read.
+    """
     found = [column.of_queue(queue) for queue in cases.shown for column in QUEUE]
     found += [Address(GOODPUT.path)]
     found += [Address(paired.MEAN_DELAY, queues=tuple(cases.along(queue))) for queue in cases.shown]
@@ -306,7 +308,7 @@ def addresses(cases: Cases) -> list[Address]:
 
 
 def _groups(cases: Cases, kind: Kind) -> dict[str, list[Flow]]:
-    """The flows of a kind that share rows."""
+    """Groups the flows of a kind: the flows of a group share rows."""
     groups: dict[str, list[Flow]] = {}
     for flow in cases.flows:
         if flow.kind in kind.kinds:
@@ -315,7 +317,7 @@ def _groups(cases: Cases, kind: Kind) -> dict[str, list[Flow]]:
 
 
 def queue_table(cases: Cases, queue: str) -> Table:
-    """A queue's table; it has the measures of the whole path too where it is the only one."""
+    """Returns a queue's table. If it is the only queue, the table also has the measures of the whole path."""
     alone = len(cases.shown) == 1
     columns = [QUEUE[0], *((GOODPUT,) if alone else ()), *QUEUE[1:]]
     addresses = [Address(one.path) if one is GOODPUT else one.of_queue(queue) for one in columns]
@@ -326,8 +328,9 @@ def queue_table(cases: Cases, queue: str) -> Table:
 
 
 def joined(made: Sequence[Table]) -> Table | None:
-    """The tables of several queues as one, a group of rows for each queue; None where their columns differ, or where a
-    title says more than the queue's name."""
+    """Joins the tables of several queues into one, with a group of rows for each queue. Returns None if their columns
+    differ, or if a table's title has more than the queue's name.
+    """
     if len(made) < 2 or any(one.columns != made[0].columns for one in made):
         return None
     if any(one.title != f"queue {one.queue}" for one in made):
@@ -337,8 +340,9 @@ def joined(made: Sequence[Table]) -> Table | None:
 
 
 def _path_table(cases: Cases, shown_below: Collection[str]) -> Table:
-    """A table of measures that belong to no single queue: the delays of all queues in a direction together, if several
-    of them are shown, and goodput, unless a table of flows has it."""
+    """Returns the table of measures that belong to no single queue. These are the sum of the delays of all queues in a
+    direction, if several are shown, and the goodput, unless a table of flows has it.
+    """
     directions = {way: cases.along(name) for name in cases.shown for way in [_way(name)]}
     sums = {way: names for way, names in directions.items() if len([one for one in names if one in cases.shown]) > 1}
     columns = [GOODPUT] if sums or GOODPUT.path not in shown_below else []
@@ -357,7 +361,7 @@ def _way(queue: str) -> str:
 def _users_table(cases: Cases) -> Table:
     """The goodput of each user in each direction, and how equal they are: whether hosts are isolated from each other.
 
-    The scenario assigns flows to users. Flows without a user are in none of the columns.
+    The scenario assigns flows to users. Flows without a user are left out.
     """
     names = list(dict.fromkeys(flow.user for flow in cases.flows if flow.user))
     columns = [Column(name, "Mbit/s", USER_GOODPUT, GOODPUT.path, how="sum") for name in names] + [USERS_JAIN]
@@ -372,9 +376,11 @@ def _users_table(cases: Cases) -> Table:
 
 
 def _of_users(cases: Cases, way: str) -> list[Address | None]:
-    """The goodput of each user's flows in a direction, then Jain's index; None where there is no such flow.
+    """Returns the goodput of each user's flows in a direction, followed by Jain's index. A user without flows in this
+    direction has None.
 
-    The index covers the users with long flows in this direction: others may have sent all of their data.
+    The index covers only users with long flows in this direction. Others may have a low goodput just because they have
+    sent all of their data.
     """
     users: dict[str, list[Flow]] = {flow.user: [] for flow in cases.flows if flow.user}
     for flow in cases.flows:
@@ -390,7 +396,9 @@ def _of_users(cases: Cases, way: str) -> list[Address | None]:
 
 
 def _kind_table(cases: Cases, kind: Kind) -> Table:
-    """The table of flows of a kind: a row for each name, or direction, and case."""
+    """Returns the table of the flows of one kind. It has a row for each case and each name of flows, or each
+    direction.
+    """
     groups = _groups(cases, kind)
     title = kind.title
     if len(groups) == 1 and not kind.by_direction:
@@ -410,7 +418,7 @@ def _kind_table(cases: Cases, kind: Kind) -> Table:
 
 
 def _without_extremes(made: Table) -> Table:
-    """The table without the least and the most of several flows where each row has only one."""
+    """Removes the columns for the least and the most of several flows if each row has only one flow."""
     means = [
         {cell.column.how: cell.mean for cell in row.cells if cell.column.path == "goodput_mbit"} for row in made.rows
     ]
@@ -475,7 +483,9 @@ def _says_something(cells: Sequence[Cell]) -> bool:
 
 
 def differences_table(cases: Cases, found: Sequence[paired.Difference]) -> Table | None:
-    """Each case less the baseline of its family: a row for each case, a column for each measure. None without any."""
+    """Returns the table of differences between each case and the baseline of its family, with a row for each case and a
+    column for each measure. Returns None if there are no differences.
+    """
     if not found:
         return None
     labels, settings = paired.choices(cases), paired.settings(cases)
@@ -504,7 +514,7 @@ def _baseline(cases: Cases, found: Sequence[paired.Difference]) -> str:
 
 @dataclass(frozen=True)
 class DifferenceCell(Cell):
-    """A difference: with its sign, and `~` where it is not significant."""
+    """A difference with its sign, and with `~` if it is not significant."""
 
     @property
     def text(self) -> str:
@@ -517,7 +527,7 @@ class DifferenceCell(Cell):
 
 
 def untold(cases: Cases, found: Sequence[paired.Difference]) -> list[str]:
-    """The differences that are not significant, a sentence for each measure."""
+    """Returns a sentence for each measure about the differences that are not significant."""
     sentences = []
     for name in dict.fromkeys(one.measure.name for one in found):
         of_measure = [one for one in found if one.measure.name == name]
@@ -529,7 +539,9 @@ def untold(cases: Cases, found: Sequence[paired.Difference]) -> list[str]:
 
 
 def _named(cases: Cases, found: Sequence[paired.Difference], open_ones: Sequence[paired.Difference]) -> str:
-    """`: pie, red`: the cases of these differences, by their settings; of many settings how many differences it is."""
+    """Names the cases of these differences by their settings, as `: pie, red`. If there are many settings, it gives the
+    number of differences instead.
+    """
     labels, settings = paired.choices(cases), paired.settings(cases)
     by_setting: dict[str, list[str]] = {}
     for one in open_ones:
@@ -542,7 +554,7 @@ def _named(cases: Cases, found: Sequence[paired.Difference], open_ones: Sequence
 
 
 def more_seeds(count: int | None) -> str:
-    """How many more seeds are needed, in brackets; empty where no number would do."""
+    """Says in brackets how many more seeds are needed; empty if no number would be enough."""
     return f" (about {count} more {'seed' if count == 1 else 'seeds'} needed)" if count else ""
 
 
@@ -556,7 +568,7 @@ def legend(cases: Cases) -> str:
 
 
 def footnotes(made: Sequence[Table]) -> list[str]:
-    """Which of the means are over fewer seeds than their cases have, in words; nothing if none is."""
+    """Says which means are over fewer seeds than their cases have; empty if none is."""
     found = {one.partly: one.mean.count for table in made for row in table.rows for one in row.cells if one.mean}
     return [f"({count}) in {partly} seeds: the others have no such number" for partly, count in found.items() if partly]
 
@@ -577,9 +589,10 @@ class Command:
 
 
 def commands(cases: Cases) -> list[Command]:
-    """A command for each discipline of the queues that are shown, each once; those of the same queues together.
+    """Returns each command once, for the disciplines of the queues that are shown. Commands for the same queues are
+    next to each other.
 
-    None for queues that the file does not describe.
+    Queues to which the file gives no discipline have no command.
     """
     pairs: list[tuple[str, str]] = []
     lines: dict[str, str] = {}
@@ -595,7 +608,9 @@ def commands(cases: Cases) -> list[Command]:
 
 
 def undescribed(cases: Cases) -> list[str]:
-    """A sentence for each shown queue that the file does not describe, with the discipline that was assumed for it."""
+    """Returns a sentence for each shown queue to which the file gives no discipline, with the discipline that was
+    assumed.
+    """
     found = []
     for queue in (one for one in cases.shown if one in cases.undescribed):
         lines = dict.fromkeys(of_case[queue] for of_case in cases.qdiscs if queue in of_case)
@@ -638,12 +653,14 @@ def cell(mean: Mean | None, column: Column) -> tuple[str, str]:
 
 
 def shown_digits(column: Column, value: float) -> int:
-    """Significant digits of a number: a mean of small counts is no count, and has three."""
+    """Returns the number of significant digits to show. A mean of small counts is not a count itself, and gets
+    three.
+    """
     return column.digits if value >= 100 else min(column.digits, 3)
 
 
 def interval(half_width: float) -> str:
-    """Two significant digits."""
+    """Returns half the width of an interval with two significant digits."""
     return number(half_width, 2) if half_width >= 10 or half_width < 0.01 else f"{half_width:#.2g}"
 
 
@@ -684,7 +701,9 @@ def _flat(runs: Sequence[RunRecord]) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def as_csv(runs: Sequence[RunRecord]) -> str:
-    """One row a run: everything of its JSON entry but the start-up; flows as `flows.NAME.measure`."""
+    """Returns one row for each run, with its whole JSON entry except the start-up. Numbers of flows are in columns
+    `flows.NAME.measure`.
+    """
     flat, keys = _flat(runs)
     text = io.StringIO()
     writer = csv.DictWriter(text, keys, restval="", lineterminator="\n")
@@ -700,7 +719,7 @@ _EMPTY: dict[str, dict[str, None]] = {
     "queue_packets": _SHAPE,
     "standing_queue_ms": dict.fromkeys(("p10", "p50", "p90")),
 }
-"""Distributions without samples, in CSV: their columns are always there, empty."""
+"""The columns of distributions in CSV. If there are no samples, the columns exist and are empty."""
 _EVERY_FLOW = ("kind", "cc", "goodput_mbit", "retransmits", "packets", "drops", "completed", "unfinished")
 _TCP = {"rtt_ms": _SHAPE}
 _TRANSFER: dict[str, Any] = {"rtt_ms": _SHAPE, "fct_s": _SHAPE, "slowdown": _SHAPE}
@@ -715,7 +734,7 @@ _OF_KIND: dict[str, dict[str, Any]] = {
     "sizes": _TRANSFER,
     "video": _TRANSFER,
 }
-"""The columns that flows of a kind always have; others where a run has a value."""
+"""The columns that flows of each kind always have. Other columns exist only if a run has a value."""
 
 
 def _flatten(record: RunRecord) -> dict[str, Any]:

@@ -12,12 +12,12 @@ from sojourn.means import Mean, mean_of, present
 from sojourn.words import number_text, percent_text
 
 FEWEST_SEEDS = 5
-"""Below this number no interval is believed to be narrow: some are narrow by chance."""
+"""The least number of seeds. With fewer, an interval may be narrow by chance."""
 
 
 @dataclass(frozen=True)
 class Until:
-    """A combination has enough seeds when the 95 % interval of a measure reaches no further from its mean than this."""
+    """The rule: a combination has enough seeds when the 95 % interval of a measure is narrow enough."""
 
     address: str
     half_width: float
@@ -67,11 +67,13 @@ class Until:
 
 @dataclass(frozen=True)
 class Width:
-    """The interval of a combination that has not enough seeds: that of the queue which needs most."""
+    """The interval of a combination that does not have enough seeds. Among several queues, it is that of the queue that
+    needs most seeds.
+    """
 
     address: str
     mean: Mean | None
-    """Over the seeds that have a value; None if none has."""
+    """The mean over the seeds that have a value; None if no seed has one."""
     more_seeds: int | None
     """About how many more seeds are needed; None if no number would do, or if it cannot be estimated."""
 

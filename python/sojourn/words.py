@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any, Literal
 
 NOTHING = "–"
-"""The sign for a value that does not exist."""
+"""The character that tables show where there is no value."""
 
 Kind = Literal["time", "rate", "size", "bdp", "number"]
 
@@ -81,14 +81,14 @@ def percent_text(share: float | None, digits: int = 3) -> str:
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number of a scenario with what it measures."""
+    """A number in a scenario, with the kind of quantity that it is."""
 
     kind: Kind
     value: float
     """Times in ms, rates in Mbit/s, sizes in bytes (a limit in packets is a number)."""
 
     def text(self, digits: int = 3) -> str:
-        """As a person writes it."""
+        """Returns it as a person writes it."""
         if self.kind == "bdp":
             return f"{number_text(self.value, digits)} BDP"
         writers = {"time": time_text, "rate": rate_text, "size": size_text}
@@ -100,7 +100,7 @@ UNITS: Mapping[Kind, str] = {"time": "ms", "rate": "Mbit/s", "size": "bytes", "b
 
 
 def quantity(value: object) -> Quantity | None:
-    """The quantity that a value of a scenario is (`"3162278ns"`, `"20mbit"`, `"8bdp"`, `100`), or None."""
+    """Returns a scenario's value as a quantity (`"3162278ns"`, `"20mbit"`, `"8bdp"`, `100`), or None if it is none."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     if not isinstance(value, str):
@@ -119,7 +119,7 @@ def quantity(value: object) -> Quantity | None:
 
 
 def written(value: object, digits: int = 3) -> str:
-    """A value of a scenario as a person writes it; a discipline and other words stay as they are."""
+    """Returns a scenario's value as a person writes it. Disciplines and other words are not changed."""
     if isinstance(value, float):
         return number_text(value, digits)
     if not isinstance(value, str):
@@ -139,7 +139,7 @@ def toml_text(value: object) -> str:
 
 
 def cell_text(value: object) -> str:
-    """A scenario's value in a cell of a CSV: text as it is, lists and tables as TOML."""
+    """Returns a scenario's value for a cell of a CSV: text unchanged, lists and tables as TOML."""
     return toml_text(value) if isinstance(value, list | Mapping) else str(value)
 
 
@@ -148,9 +148,10 @@ def _toml_key(key: str) -> str:
 
 
 def schedule_text(value: object) -> object:
-    """A value as in a run's description: if it changes with time, the first one, then each later one with its time.
+    """Returns a value in the form of a run's description. If it changes with time, this is the first value, and then
+    each later value with its time.
 
-    Other lists, such as a measuring window, and tables are TOML.
+    Other lists (such as a measuring window) and tables are written as TOML.
     """
     if not isinstance(value, list | Mapping):
         return value
@@ -160,22 +161,25 @@ def schedule_text(value: object) -> object:
 
 
 def lines_of(value: object) -> list[str]:
-    """The lines that a queue has one after the other: of a scenario's value, or of a run's description."""
+    """Returns the discipline's lines that a queue has one after the other, from a scenario's value or a run's
+    description.
+    """
     if isinstance(value, list):
         return [str(line) for _, line in value]
     return re.split(r"; \S+: ", str(value))
 
 
 def disciplines_of(line: str) -> list[str]:
-    """The names of the disciplines in a line, the outermost first: `htb rate 8mbit child codel` has two.
+    """Returns the names of the disciplines in a line, the outermost first: `htb rate 8mbit child codel` has two.
 
-    If the discipline changes during the run, they are those at the start.
+    If the discipline changes during the run, these are the disciplines at its start.
     """
     return [part.split()[0] for part in lines_of(line)[0].split(" child ") if part.split()]
 
 
 def short_name(line: str) -> str:
-    """A line without its parameters: `htb + codel`; of a discipline that changes, all its names: `cake → fq_codel`.
+    """Returns a line without its parameters: `htb + codel`. A discipline that changes has all its names: `cake →
+    fq_codel`.
 
     If only parameters change, the name is written twice: `cake → cake`.
     """
@@ -185,13 +189,14 @@ def short_name(line: str) -> str:
 
 
 def short_names(lines: Sequence[str]) -> list[str]:
-    """Lines as `short_name`, if all of them stay different; otherwise as they are."""
+    """Returns these lines shortened by `short_name` if they then still differ from each other; otherwise unchanged."""
     names = [short_name(line) for line in lines]
     return names if len(set(names)) == len(names) else list(lines)
 
 
 def merged(cases: Sequence[Sequence[str]]) -> list[str]:
-    """A label for each case that has several lines, one for each queue, so that it holds for each of these.
+    """Returns one label for each case, where each case has one line for each of several queues. The label is true for
+    all of these queues.
 
     Words in which the lines differ are joined by "or" (`cake dual-dsthost or dual-srchost`). Words that all cases of a
     discipline begin with are left out, except its name.
@@ -208,8 +213,9 @@ def merged(cases: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _begin(own: Sequence[str], all_words: Sequence[Sequence[str]]) -> int:
-    """How many words a label has in common with all others of its discipline, at least its name; a parameter's name
-    belongs to its value."""
+    """Returns how many first words a label shares with all other labels of its discipline: at least 1, the discipline's
+    name. A parameter's name and value are not separated.
+    """
     alike = [others for others in all_words if others[0] == own[0]]
     if len(alike) < 2:
         return 1
@@ -221,12 +227,14 @@ def _begin(own: Sequence[str], all_words: Sequence[Sequence[str]]) -> int:
 
 
 def parameters_of(line: str) -> str:
-    """The parameters that `short_name` leaves out; of a shaper with a child, the shaper's parameters come first."""
+    """Returns the parameters that `short_name` leaves out. For a shaper with a child, the shaper's parameters come
+    first.
+    """
     return "; ".join(filter(None, (part.partition(" ")[2] for part in line.split(" child "))))
 
 
 def distinct(values: Sequence[object]) -> list[str]:
-    """Values of one key, each as `written`, with as many digits as keep different ones apart."""
+    """Returns the values of one key as `written` does, with enough digits to distinguish different values."""
     different = len({json.dumps(value) for value in values})
     for digits in range(3, 16):
         texts = [written(value, digits) for value in values]
@@ -236,9 +244,9 @@ def distinct(values: Sequence[object]) -> list[str]:
 
 
 def labels(sets: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A label for each combination of a sweep: only what differs between them.
+    """Returns a label for each combination of a sweep. It has only the values that differ between combinations.
 
-    Swept lines that are equal in a combination, as for both directions of a hop, are in its label once.
+    If a combination has the same swept line several times, as for both directions of a hop, the label has it once.
     """
     keys = list(dict.fromkeys(key for one in sets for key in one))
     texts: dict[str, dict[str, str]] = {}

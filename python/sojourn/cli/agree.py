@@ -102,7 +102,7 @@ def agree(
 
 
 def _files(scenarios: Sequence[Path]) -> list[Path]:
-    """The scenario files: those that are named, and those in named folders."""
+    """Returns the scenario files that are named, and those in named folders."""
     found: list[Path] = []
     for path in scenarios:
         inside = sorted(path.glob("*.toml")) if path.is_dir() else [path]

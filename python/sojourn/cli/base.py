@@ -278,7 +278,7 @@ def set_text(chosen: dict[str, Any]) -> str:
 
 
 Tell = Callable[[float, float], None]
-"""Called with the simulated seconds done and in all."""
+"""Called with two numbers: the simulated seconds that are done, and those of all runs."""
 PATIENCE_S = 0.5
 """Seconds before a bar appears."""
 
@@ -328,7 +328,7 @@ def refuse_file(out: Path | None) -> None:
 
 
 def open_store(folder: Path, *, there: bool = False) -> Store:
-    """The store in a folder; made if it is not there, or refused where it has to be `there`."""
+    """Returns the store in a folder. A missing store is made or, if it must be `there` already, refused."""
     from sojourn.store import FACTS, Store
 
     if there and not (folder / FACTS).is_file():
@@ -347,7 +347,7 @@ def gather_runs(
     executor: Executor,
     play: bool,
 ) -> Found:
-    """The runs that a paper's claims or figures need, with a progress bar whose label says `what` they are for."""
+    """Gathers the runs that a paper's claims or figures need. `what` is the label of the progress bar."""
     from sojourn import claims
 
     with simulated_seconds(f"{experiment.name}, {what}") as tell:
@@ -358,7 +358,7 @@ def gather_runs(
 
 
 def leave_interrupted() -> NoReturn:
-    """Ends what Ctrl-C stopped and a store has kept."""
+    """Ends the command after Ctrl-C, when a store has kept the finished runs."""
     click.echo("sojourn: interrupted; the same command goes on where it was", err=True)
     sys.exit(INTERRUPTED)
 

@@ -64,7 +64,9 @@ def check(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int 
 
 
 def _refused(plan: _core.Plan) -> list[dict[str, Any]]:
-    """The combinations that the simulator does not play, with the reason, in JSON's words; to stderr too."""
+    """Returns the combinations that the simulator cannot play, with the reason, as JSON has them. They are printed to
+    stderr too.
+    """
     _, refused = playable(Simulator(), plan)
     warn([f"'sojourn run' does not play {set_text(one['set'])}: {one['reason']}" for one in refused])
     return refused

@@ -199,7 +199,9 @@ def world_of(
 
 
 def _import_report() -> None:
-    """Imports what writes records and the report: it takes as long as a short run, and is done while the run plays."""
+    """Imports the modules that write records and the report. The import takes as long as a short run, so it happens
+    while the run plays.
+    """
     # `records` imports it when it writes the first run.
     import pyarrow.parquet  # noqa: F401
 

@@ -45,7 +45,7 @@ MOST_NAMED = 20
 PICTURES = "pictures"
 """The folder of pictures in a store."""
 MOST_DRAWN = 100_000
-"""Entries of flows, in all runs together, that are held in memory for pictures: some hundred MB."""
+"""The most entries of flows, in all runs together, that are held in memory for pictures. They take some hundred MB."""
 
 
 @cli.command(
@@ -160,7 +160,7 @@ def _draw(done: Results, folder: Path, form: Format) -> None:
 
 
 def _played(done: Results) -> str:
-    """Words about the runs that were played now: those that count, and those that do not."""
+    """Says how many of the runs that were played now count in the results, and how many do not."""
     said = f"{done.played - done.surplus} of them played now"
     return f"{said} ({done.surplus} more were played than needed, and are kept)" if done.surplus else said
 

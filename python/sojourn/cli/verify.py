@@ -135,7 +135,7 @@ def verify(
 
 
 def _keep(failed: Sequence[Verdict], out: Path | None, kind: str) -> Path:
-    """Trace, fates and, where there are some, the fates that were expected, of each that did not pass."""
+    """Writes the trace of each failed question, its fates and, if there are any, the expected fates."""
     from sojourn import records
 
     folder = records.claim_folder(out) if out else records.new_folder(f"verify-{kind}")
