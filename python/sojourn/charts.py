@@ -30,7 +30,7 @@ CELL, NAMED = "cell", "named"
 
 
 def colour(qdisc: str) -> str:
-    """A discipline's colour, by its tc line or its name."""
+    """Returns a discipline's colour, by its tc line or its name."""
     return plot.COLOURS.get(plot.kind_of(qdisc), plot.OTHER)
 
 
@@ -57,7 +57,7 @@ def number(found: Mean, digits: int = 1) -> str:
 
 
 def boxes(axis: Axes, groups: Sequence[str], values: Mapping[str, Sequence[Floats]], colours: Sequence[str]) -> None:
-    """Boxes next to each other in each group: `values` has, by label of the legend, an array for each group.
+    """Draws boxes next to each other in each group. `values` maps each label of the legend to one array for each group.
 
     A box reaches from the 25th to the 75th percentile with a line at the median, its whiskers from the 5th to the
     95th; each value beyond them is a dot.
@@ -99,7 +99,8 @@ def _box(axis: Axes, at: float, width: float, values: Floats, paint: str, name: 
 
 
 def band(axis: Axes, x: Sequence[float] | Floats, values: Floats, paint: str, label: str = "", **how: Any) -> Floats:
-    """A line through the means of the rows of `values` (a row a point, a column a seed), with their 95 % intervals.
+    """Draws a line through the means of the rows of `values`, with their 95 % intervals. A row is a point, and a column
+    is a seed.
 
     Returns the means.
     """
@@ -125,7 +126,9 @@ def points(
 
 
 def bars(axis: Axes, groups: Sequence[str], values: Mapping[str, Floats], colours: Sequence[str]) -> None:
-    """Bars next to each other in each group, with 95 % intervals: `values` has a row a group and a column a seed."""
+    """Draws bars next to each other in each group, with 95 % intervals. A row of `values` is a group, and a column is a
+    seed.
+    """
     width = 0.8 / len(values)
     for place, (name, rows) in enumerate(values.items()):
         at = np.arange(len(groups)) + (place - (len(values) - 1) / 2) * width
@@ -137,7 +140,9 @@ def bars(axis: Axes, groups: Sequence[str], values: Mapping[str, Floats], colour
 
 
 def sojourn_shares(found: Sequence[RunRecord], hop: str) -> tuple[Floats, Floats]:
-    """The distribution of delivered packets' sojourn in a queue, averaged over runs: ms, and the share at or below."""
+    """Returns the distribution of the delivered packets' sojourn in a queue, averaged over runs: times in ms, and the
+    share of packets at or below each.
+    """
     distributions = [one.distribution[hop] for one in found if one.distribution.get(hop, {}).get("ms")]
     if not distributions:
         return np.array([]), np.array([])
@@ -145,7 +150,7 @@ def sojourn_shares(found: Sequence[RunRecord], hop: str) -> tuple[Floats, Floats
 
 
 def shares(values: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
-    """The distribution of values, each as heavy as its weight: the values, and the share at or below."""
+    """Returns the weighted distribution of values: the values, and the share of the weight at or below each."""
     keep = ~np.isnan(values)
     order = np.argsort(values[keep], kind="stable")
     weight = (np.ones(len(values)) if weights is None else weights)[keep][order]
@@ -195,7 +200,8 @@ def percent_axis(axis: Axis) -> None:
 def end_labels(
     axis: Axes, words: Sequence[str], heights: Sequence[float], colours: Sequence[str], gap: float = 0.055
 ) -> None:
-    """Words at the right of an axis at the heights (in data) where curves end, moved apart where they would overlap.
+    """Writes words to the right of an axis, at the heights (in data) at which curves end. Words that would overlap are
+    moved apart.
 
     `gap` is the least distance, in parts of the axis. Set the axis's scale and limits first.
     """

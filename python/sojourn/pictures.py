@@ -26,7 +26,7 @@ TIME_TICKS, NARROW_TICKS = 9, 7
 """The most steps on an axis over time."""
 GAP = 0.16
 STRIP = 0.5
-"""Inches of the link's rate above the rows."""
+"""The height in inches of the link's rate above the rows."""
 EXPLAIN = "Each row shows the same traffic through the discipline that it names."
 
 
@@ -56,9 +56,9 @@ WIDE, NARROW = Layout(WIDTH, 2.4, beside=True), Layout(plot.NARROW, 0.25, beside
 
 
 def pictures(combinations: Sequence[Case], hop: str) -> list[Picture]:
-    """Every picture of a report, the most telling first; `hop` is the queue that is compared.
+    """Returns every picture of a report, the most informative one first. `hop` is the queue that is compared.
 
-    A sweep over a number with more combinations than rows fit has its curves only.
+    If a sweep over a number has more combinations than rows would fit, it has no other picture than its curves.
     """
     curves = swept.picture(combinations, hop)
     if curves and len(combinations) > MOST_ROWS:
@@ -362,7 +362,9 @@ def _use_numbers(combination: Case, hop: str, alone: bool) -> list[tuple[str, st
 
 
 def _used_share(one: Mapping[str, NDArray[Any]], target_s: float = 1.0) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The busy share in intervals of about a second, so that single packets on slow links do not flicker."""
+    """Returns the share of time that the link was busy, in intervals of about a second. Shorter intervals would show
+    single packets on slow links.
+    """
     time, busy = one["time_s"], one["busy_fraction"]
     width = float(time[1] - time[0]) if len(time) > 1 else 1.0
     together = max(1, min(round(target_s / width), len(time) // 60))
@@ -375,7 +377,7 @@ def _used_share(one: Mapping[str, NDArray[Any]], target_s: float = 1.0) -> tuple
 
 
 def _pooled(combination: Case, hop: str) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """The mean over seeds of the distribution functions."""
+    """Returns the mean of the distribution functions over the seeds."""
     found = [record.distribution[hop] for record in combination.runs if record.distribution.get(hop)]
     found = [one for one in found if one["ms"]]
     return plot.mean_distribution(found) if found else None
@@ -439,7 +441,7 @@ def _distribution_figure(
 
 
 def _step_curve(axis: Axes, ms: NDArray[Any], share: NDArray[Any], colour: str) -> None:
-    """A distribution from the least delay of the axis to beyond its end."""
+    """Returns a distribution as a curve, from the least delay on the axis to beyond the axis's end."""
     at = np.maximum(np.concatenate([[LEAST_MS], ms, [1e9]]), LEAST_MS)
     height = np.concatenate([[share[ms <= LEAST_MS].max(initial=0.0)], share, [1.0]])
     along, share = steps(at, height)
@@ -525,12 +527,12 @@ def _flow_panel(
 
 
 def flow_goodput(flow: dict[str, Any]) -> float | None:
-    """Mbit/s; None for pings, where a dot at zero would look like a flow that starves."""
+    """Returns a flow's goodput in Mbit/s. Pings have None: a dot at zero would look like a flow that starves."""
     return None if flow["kind"] == "pings" else flow["goodput_mbit"]
 
 
 def drop_share(flow: dict[str, Any]) -> float | None:
-    """Dropped over sent packets of a flow; None if it sent nothing."""
+    """Returns the share of a flow's sent packets that was dropped, or None if it sent nothing."""
     return flow["drops"] / flow["packets"] if flow["packets"] else None
 
 

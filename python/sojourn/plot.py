@@ -57,15 +57,15 @@ HAIR, GRID_WIDTH, TICK = 0.8, 0.7, 3.0
 X_LABEL, Y_LABEL, NAME = 9.0, 8.5, 10.0
 """Sizes of the labels of the x and the y axis, and of an axis's name."""
 RATE_AREA, RATE_LINE = "#dde2e6", "#7b8792"
-"""Below and along a link's rate."""
+"""The colours of the area below a link's rate, and of the line along it."""
 WIDTH, NARROW = 11.0, 4.4
 """Inches of a picture, and of its version for a phone."""
 DPI = 150
-"""Pixels an inch of a picture in pixels."""
+"""Pixels per inch of a PNG."""
 EDGE = 0.13
 """Inches that stay empty at each side."""
 MOST_RATES = 13
-"""Steps of a link's rate that can be named in the picture."""
+"""The most steps of a link's rate that are labelled in a picture."""
 
 STYLE: Any = {
     "font.family": "DejaVu Sans",
@@ -152,14 +152,14 @@ class Picture:
     _files: dict[Format, bytes] = field(default_factory=dict, repr=False, compare=False)
 
     def encode(self, form: Format) -> bytes:
-        """The figure as a file of this format, drawn when it is asked for first."""
+        """Returns the figure as a file of this format. It is drawn at the first call."""
         if form not in self._files:
             self._files[form] = encode(self.figure, form)
         return self._files[form]
 
 
 def write(picture: Picture, folder: Path, form: Format) -> Path:
-    """Writes a picture and, as CSV, its numbers into a folder; files that are the same already are left alone.
+    """Writes a picture, and its numbers as CSV, into a folder. Files that would not change are not written.
 
     Returns the picture's file.
     """
@@ -215,7 +215,7 @@ def _settle(figure: Figure, dpi: int) -> None:
 
 
 def kind_of(qdisc: str) -> str:
-    """The name of the discipline in a tc line that decides about packets: if it is a shaper, its child."""
+    """Returns the name of the discipline in a tc line that decides about packets. In a shaper, this is the child."""
     return next(iter(reversed(disciplines_of(qdisc))), "")
 
 
@@ -253,7 +253,7 @@ def _hex(parts: tuple[float, float, float]) -> str:
 
 
 def shade(colour: str, step: float) -> str:
-    """From the colour itself (0) to a light version of it (1)."""
+    """Returns a shade of a colour, from the colour itself (0) to a light version of it (1)."""
     hue, lightness, saturation = colorsys.rgb_to_hls(*_parts(colour))
     return _hex(colorsys.hls_to_rgb(hue, lightness + (0.68 - lightness) * step, saturation))
 
@@ -299,11 +299,11 @@ def text_width(text: str, size: float, *, bold: bool = False) -> float:
 
 
 _UNIT = re.compile(r"(\d) ([nµm]?s|%|[kMG]?bit/s|[kMG]?B|BDP)(?![\w/])")
-"""A number with its unit, which belong on one line."""
+"""Matches a number with its unit. Both must stay on one line."""
 
 
 def wrapped(text: str, width: float, size: float, *, bold: bool = False) -> list[str]:
-    """A text in lines no wider than `width` inches; a word is broken only where it alone is wider."""
+    """Returns a text in lines no wider than `width` inches. A word is broken only if it is wider than a line."""
     lines: list[str] = []
     line = ""
     for word in _UNIT.sub("\\1\N{NO-BREAK SPACE}\\2", text).split(" "):
@@ -324,7 +324,7 @@ def wrapped(text: str, width: float, size: float, *, bold: bool = False) -> list
 
 
 LEADING = 1.36
-"""Height of a line of text, in parts of its size."""
+"""The height of a line of text, as a multiple of the font size."""
 
 
 @dataclass(frozen=True)
@@ -349,7 +349,7 @@ def lines(text: str, width: float, size: float, colour: str = QUIET, *, bold: bo
 
 
 def block_height(block: Sequence[Line]) -> float:
-    """Inches that lines take below each other."""
+    """Returns the height in inches that these lines take, one below the other."""
     return sum(line.height for line in block)
 
 
@@ -429,7 +429,9 @@ def rate_scale(steps: Mapping[str, Sequence[float]]) -> tuple[float, float, bool
 
 
 def _least_shown(steps: Mapping[str, Sequence[float]]) -> float:
-    """The lowest rate, or a ten-thousandth of the highest: an outage has no place on a logarithmic axis."""
+    """Returns the lowest rate to show: the lowest that occurs, but at least a ten-thousandth of the highest, because an
+    outage has no place on a logarithmic axis.
+    """
     return max(min(steps["mbit"]), max(steps["mbit"]) / 1e4)
 
 
@@ -442,9 +444,10 @@ def rate_name(steps: Mapping[str, Sequence[float]], name: str = "link rate") -> 
 def rate_labels(
     steps: Mapping[str, Sequence[float]], end: float, inches: float, size: float = 8.5
 ) -> list[tuple[float, float, str]]:
-    """Labels of the steps of a link's rate until the `end` in seconds: time, rate in Mbit/s, words.
+    """Returns the labels of a link's rate steps until the time `end` in seconds. Each has a time, a rate in Mbit/s, and
+    words.
 
-    `inches` is the width of the axis; a step without room for its label has none.
+    `inches` is the width of the axis. A step has no label if there is no room for one.
     """
     if len(steps["mbit"]) > MOST_RATES:
         return []
@@ -460,7 +463,9 @@ def rate_labels(
 
 
 def mean_distribution(found: Sequence[Mapping[str, Sequence[float]]]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The mean of several distributions (`ms`, and the `share` at or below): that of their shares at every `ms`."""
+    """Returns the mean of several distributions (`ms`, and the `share` at or below): at each `ms`, the mean of their
+    shares.
+    """
     grid = np.unique(np.concatenate([np.asarray(one["ms"]) for one in found]))
     shares = [_step_at(np.asarray(one["ms"]), np.asarray(one["share"]), grid) for one in found]
     return grid, np.mean(shares, axis=0)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Points = NDArray[np.float64]
-"""Places in inches from the sheet's lower left corner, a row each."""
+"""Places in inches from the sheet's lower left corner, one per row."""
 Box = tuple[float, float, float, float]
 """Left, bottom, right and top in inches from the sheet's lower left corner."""
 POINT = 1 / 72
@@ -61,14 +61,14 @@ class Shape:
 
     points: Points
     edge: str | None = None
-    """Colour of the outline; none: there is none."""
+    """Colour of the outline; None for no outline."""
     face: str | None = None
-    """Colour of the area."""
+    """Colour of the area; None for no area."""
     width: float = 1.0
     """Width of the outline, in points."""
     alpha: float = 1.0
     dashes: tuple[float, ...] = ()
-    """Lengths of dashes and gaps in turn, in widths of the line; none: a whole line."""
+    """Lengths of dashes and gaps in turn, in units of the line's width. Empty for a solid line."""
     clip: Box | None = None
 
     @property
@@ -141,16 +141,16 @@ class Words:
     align: Literal["left", "center", "right"] = "left"
     rise: Rise = "top"
     upright: bool = False
-    """Whether it reads from below, turned by 90°."""
+    """Whether the text is turned by 90°, so that it reads from bottom to top."""
 
     @property
     def wide(self) -> float:
-        """Inches of its length."""
+        """The length of the text in inches."""
         return fonts().width(self.text, self.bold) * self.size * POINT
 
     @property
     def base(self) -> tuple[float, float]:
-        """Where its base line begins."""
+        """The place at which the text's base line begins."""
         rise, descent = (part * self.size * POINT for part in fonts().row(self.bold))
         up = {
             "top": -rise,
@@ -200,7 +200,7 @@ class Scale:
     log: bool = False
 
     def at(self, values: ArrayLike) -> NDArray[np.float64]:
-        """Places on the axis: 0 at its low end, 1 at its high end."""
+        """Returns the places of values on the axis: 0 at its low end, 1 at its high end."""
         found: NDArray[np.float64] = np.asarray(values, float)
         low, high = self.low, self.high
         if self.log:
@@ -209,12 +209,12 @@ class Scale:
         return share
 
     def decades(self) -> list[float]:
-        """The powers of ten on it."""
+        """Returns the powers of ten on the axis."""
         low, high = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
         return [10.0**power for power in range(low, high + 1) if self.low * 0.99 <= 10.0**power <= self.high]
 
     def even(self, most: int) -> list[float]:
-        """Round numbers at equal distances, in at most `most` steps."""
+        """Returns round numbers at equal distances, with at most `most` steps between them."""
         low, high = sorted((self.low, self.high))
         least = (high - low) / most * (1 - 1e-9)
         power = 10.0 ** math.floor(math.log10(least))
@@ -230,12 +230,12 @@ def plain_numbers(values: Sequence[float]) -> Callable[[float], str]:
 
 
 def steps(x: ArrayLike, *heights: ArrayLike) -> tuple[NDArray[np.float64], ...]:
-    """The corners of step lines, x first: each height holds from its x to the next."""
+    """Returns the corners of step lines, x first. Each height holds from its x to the next x."""
     return np.repeat(np.asarray(x, float), 2)[1:], *(np.repeat(np.asarray(one, float), 2)[:-1] for one in heights)
 
 
 def _pieces(there: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
-    """The indices of values that are there, in a piece for each run without a gap."""
+    """Returns the indices of the values that exist, in pieces without gaps."""
     places = np.flatnonzero(there)
     return np.split(places, np.flatnonzero(np.diff(places) > 1) + 1) if len(places) else []
 
@@ -254,7 +254,7 @@ class Axes:
     x_ticks: Sequence[float] = ()
     y_ticks: Sequence[float] = ()
     x_text: Callable[[float], str] | None = None
-    """How a tick is labelled; none: there are no labels."""
+    """Returns a tick's label. None: ticks have no labels."""
     y_text: Callable[[float], str] | None = None
     x_name: Sequence[str] = ()
     """Lines of words below the axes."""
@@ -263,22 +263,22 @@ class Axes:
     title: str = ""
     """Words above the axes, from their left edge on."""
     spines: str = "lb"
-    """Which edges have a line: left and bottom."""
+    """The edges that have a line; `lb` is left and bottom."""
     _made: list[tuple[int, Callable[[], Sequence[Shape | Words]]]] = field(default_factory=list)
 
     @property
     def size(self) -> tuple[float, float]:
-        """Inches of width and height."""
+        """The width and height in inches."""
         left, bottom, right, top = self.box
         return right - left, top - bottom
 
     def places(self, x: ArrayLike, y: ArrayLike) -> Points:
-        """Points of the data as places on the sheet."""
+        """Returns points of the data as places on the sheet."""
         (wide, tall), (left, bottom, _, _) = self.size, self.box
         return np.column_stack([left + wide * self.x.at(x), bottom + tall * self.y.at(y)])
 
     def line(self, x: ArrayLike, y: ArrayLike, colour: str, width: float) -> None:
-        """A line from point to point; where a value is missing there is a gap."""
+        """Draws a line from point to point, with a gap where a value is missing."""
 
         def make() -> list[Shape]:
             points = self.places(x, y)
@@ -288,15 +288,15 @@ class Axes:
         self._add(LINES, make)
 
     def upright(self, x: float, colour: str, width: float, dashes: tuple[float, ...] = ()) -> None:
-        """A line through the whole height."""
+        """Draws a vertical line through the whole height."""
         self._add(LINES, lambda: [self._upright(x, colour, width, dashes)])
 
     def level(self, y: float, colour: str, width: float) -> None:
-        """A line through the whole width."""
+        """Draws a horizontal line through the whole width."""
         self._add(LINES, lambda: [self._level(y, colour, width)])
 
     def area(self, x: ArrayLike, low: ArrayLike, high: ArrayLike, colour: str, *, alpha: float = 1.0) -> None:
-        """The area between two lines; values that are missing cut it."""
+        """Draws the area between two lines, with a gap where a value is missing."""
 
         def make() -> list[Shape]:
             at, below, above = (np.asarray(one, float) for one in np.broadcast_arrays(x, low, high))
@@ -309,7 +309,7 @@ class Axes:
         self._add(AREAS, make)
 
     def bar(self, y: float, length: float, height: float, colour: str, *, alpha: float = 1.0) -> None:
-        """A bar from zero to the right, `y` at its middle."""
+        """Draws a bar from zero to the right. `y` is the middle of its height."""
         low, high = y - height / 2, y + height / 2
         x, edges = [0, length, length, 0], [low, low, high, high]
         self._add(AREAS, lambda: [Shape(self.places(x, edges), face=colour, alpha=alpha)])
@@ -317,7 +317,7 @@ class Axes:
     def dots(
         self, x: Sequence[float], y: Sequence[float], colour: str, size: float, *, hollow: bool = False, **how: Any
     ) -> None:
-        """A dot at each point, `size` points across; `how` is as in `Shape`."""
+        """Draws a dot at each point, with a diameter of `size` points. `how` has arguments of `Shape`."""
 
         def make() -> list[Shape]:
             return [
@@ -335,7 +335,7 @@ class Axes:
     def interval(
         self, start: tuple[float, float], end: tuple[float, float], colour: str, width: float, cap: float
     ) -> None:
-        """A line between two points with a bar of `cap` points to each side at either end."""
+        """Draws a line between two points. Each end has a bar that extends `cap` points to both sides."""
 
         def make() -> list[Shape]:
             ends = self.places(*zip(start, end, strict=True))
@@ -350,7 +350,7 @@ class Axes:
     def words(
         self, text: str, x: float, y: float, size: float, *, right: float = 0.0, up: float = 0.0, **how: Any
     ) -> None:
-        """Words at a point of the data, moved by `right` and `up` inches; `how` is as in `Words`."""
+        """Writes words at a point of the data, moved by `right` and `up` inches. `how` has arguments of `Words`."""
 
         def make() -> list[Words]:
             ((at, above),) = self.places([x], [y])
@@ -359,7 +359,7 @@ class Axes:
         self._add(WORDS, make)
 
     def words_beside(self, text: str, size: float, colour: str, *, up: float = 0.0) -> None:
-        """Words to the right of the axes, `up` inches above the middle of their height."""
+        """Writes words to the right of the axes, `up` inches above the middle of their height."""
         left, bottom, right, top = self.box
         at, middle = right + 0.012 * (right - left), (bottom + top) / 2 + up
         self._add(WORDS, lambda: [Words(text, at, middle, size, colour, rise="center")])
@@ -387,7 +387,7 @@ class Axes:
         return Shape(ends, edge=colour, width=width, clip=self.box)
 
     def _frame(self) -> list[Shape]:
-        """Spines, and the tick marks below the axes."""
+        """Returns the spines, and the tick marks below the axes."""
         left, bottom, right, top = self.box
         lines = [[(x, bottom), (x, bottom - plot.TICK * POINT)] for x in self._across()] if self.x_text else []
         made = [Shape(np.array(line), edge=QUIET, width=plot.HAIR) for line in lines]
@@ -423,7 +423,7 @@ class Axes:
 
 
 def _tall(size: float) -> float:
-    """Inches of a row of text's height."""
+    """The height of a row of text in inches."""
     return sum(fonts().row(False)) * size * POINT
 
 
@@ -469,7 +469,9 @@ class Sheet:
         column: float = 0.95,
         align: Literal["left", "right"] = "left",
     ) -> None:
-        """Lines below each other from a place of the whole figure on; values are `column` inches further right."""
+        """Writes lines one below the other, from a place of the whole figure on. Values are `column` inches further to
+        the right.
+        """
         for line in block:
             y = self.height - above
             self.texts.append(Words(line.text, left, y, line.size, line.colour, line.bold, align))
@@ -478,7 +480,7 @@ class Sheet:
             above += line.height
 
     def write_in_body(self, block: Sequence[Line], left: float, above: float, *, column: float = 0.95) -> None:
-        """`write`, from the body's upper edge."""
+        """Like `write`, but the place is relative to the body's upper edge."""
         self.write(block, left, self.top + above, column=column)
 
     def marks(self) -> list[Shape | Words]:

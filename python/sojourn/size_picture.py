@@ -35,7 +35,7 @@ class _Panel:
 
 
 def picture(found: Found, provenance: str) -> Picture:
-    """Draws the sizes. `provenance` says the scenario, and where its numbers come from."""
+    """Draws the sizes. `provenance` names the scenario, and where its numbers come from."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -122,7 +122,9 @@ def _draw(axis: Axes, found: Found, panel: _Panel, *, named: bool) -> None:
 
 
 def _rules(axis: Axes, found: Found, *, named: bool) -> None:
-    """Marks the sizes that the rules say. Names of rules that are near each other are on both sides of the lines."""
+    """Marks the sizes that the rules give. If two are near each other, their names are on different sides of the
+    lines.
+    """
     shown = sorted(sizing.rules(found.link.bdp_bytes, found.link.flows), key=lambda rule: rule.bytes)
     shown = [rule for rule in shown if found.sizes[0].bytes <= rule.bytes <= found.sizes[-1].bytes]
     for place, rule in enumerate(shown):
@@ -141,7 +143,7 @@ def _rules(axis: Axes, found: Found, *, named: bool) -> None:
 
 
 def _ticks(sizes: Sequence[int]) -> list[float]:
-    """Sizes for the axis, each about the double of the one before."""
+    """Returns sizes for the axis, each about twice the one before."""
     found: list[float] = []
     for size in sizes:
         if not found or size >= 1.9 * found[-1]:

@@ -13,7 +13,7 @@ from sojourn.cli.base import cli, fail, format_option, rows_as_csv
 from sojourn.plan import SUFFIX, load
 
 PACKET = 1514
-"""Bytes of a full packet with its Ethernet header, in which a modem's buffer is counted here."""
+"""Bytes of a full packet with its Ethernet header. A modem's buffer is counted in such packets here."""
 SHAPED = 0.95
 """A shaper's rate as a share of the line's, so that the queue builds up in the router and not in the modem."""
 ACCESS = {
@@ -121,7 +121,7 @@ def _rtt(_context: click.Context, option: click.Parameter, text: str) -> float:
 
 
 def _buffer(_context: click.Context, option: click.Parameter, text: str) -> str:
-    """A time of the line's rate, or a number of packets."""
+    """Parses a buffer's size: a time at the line's rate, or a number of packets."""
     value = _seconds(text)
     packets = text.isdecimal() and 1 <= int(text) <= 10**6
     if not packets and (value is None or not 1e-3 <= value <= 60):
