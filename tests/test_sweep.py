@@ -276,7 +276,7 @@ def test_a_full_disk_is_an_error_and_with_room_it_goes_on(tmp_path: Path, small:
     assert kept, said
     after = json.loads((tmp_path / "after").read_text())
     assert after["runs"] == 120
-    # How many fit depends on how many were kept together. What was kept is not played again.
+    # The number that fits depends on how many were kept together. No kept run is played again.
     assert after["played"] <= 120 - int(kept[1])
     sojourn("sweep", small, "--store", tmp_path / "alone", "--seeds", "60")
     assert rows(tmp_path / "store").equals(rows(tmp_path / "alone"))
