@@ -34,7 +34,7 @@ SENTENCE = r"(?:^|[.!?:;|]\s)[\s\"'“(\[*_]*"
 """The beginning of a sentence or of a block."""
 GENERATED = r"<!--[^>]*written by [^>]*-->.*?<!-- end of [^>]*-->"
 """Text that a program writes into a page: its words are checked where they are defined."""
-SKIPPED = {"target", "node_modules", "__pycache__", "wheel-data"}
+SKIPPED = {"target", "node_modules", "__pycache__", "wheel-data", "results"}
 """Folders that are never searched; folders whose names begin with a dot are not searched either."""
 
 
