@@ -185,3 +185,26 @@ def test_a_reverse_queue_can_be_sized(sojourn: Run, file: Path, tmp_path: Path) 
     said = json.loads(sojourn(*words, "--sizes", "20kB", "-f", "json").stdout)
     assert (said["hop"], len(said["sizes"])) == ("line.reverse", 1)
     assert "hops.line.reverse.utilisation" in said["sizes"][0]["measures"]
+    text = sojourn(*words, "--sizes", "20kB").stdout
+    assert "link busy %" in text, "the table has the measures of a queue whose name has a dot"
+
+
+def test_flows_are_counted_as_set_and_every_rule_of_a_size_is_named(sojourn: Run, file: Path, tmp_path: Path) -> None:
+    group = '[[group]]\nname = "users"\nmax_active = 30\n'
+    users = '[[flow]]\nkind = "sizes"\nrate = 5\ngroup = "users"\nrtt = "80ms"\n'
+    file.write_text(LINK.replace('jitter = "1ms"\n', "").replace("[sweep]", f"{group}{users}[sweep]"))
+    words: tuple[Any, ...] = (
+        "size",
+        file,
+        "--store",
+        tmp_path / "store",
+        "--seeds",
+        "1",
+        "--sizes",
+        "1bdp",
+        "-f",
+        "json",
+    )
+    assert json.loads(sojourn(*words, "--set", "group.users.max_active=8").stdout)["flows"] == 9
+    one = json.loads(sojourn(*words, "--flows", "1").stdout)["sizes"][0]
+    assert one["rules"] == ["BDP", "BDP / √n"]

@@ -14,7 +14,12 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from sojourn.errors import Refusal
+
+if TYPE_CHECKING:
+    from sojourn import _core
 
 NO_PART = ("sweep", "seeds", "title")
 """Keys of a scenario file that select its runs or name them. They are not part of a run's identity."""
@@ -65,6 +70,16 @@ def document(text: str) -> dict[str, Any]:
         return document_of(text)
     except tomllib.TOMLDecodeError:
         return {}
+
+
+def document_of_plan(plan: _core.Plan) -> dict[str, Any]:
+    """Returns the scenario of a plan as a dictionary. Raises Refusal for text that only the reader in Rust can parse
+    (TOML 1.1).
+    """
+    try:
+        return document_of(plan.text)
+    except ValueError as error:
+        raise Refusal(f"a store needs a scenario in TOML 1.0: {error}") from error
 
 
 def resolved(document: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:

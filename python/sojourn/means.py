@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,11 @@ class Mean:
     value: float
     half_width: float | None
     count: int
+
+
+def as_dict(mean: Mean | None) -> dict[str, Any] | None:
+    """Returns a mean as JSON has it: `mean`, `half_width` and `count`."""
+    return None if mean is None else {"mean": mean.value, "half_width": mean.half_width, "count": mean.count}
 
 
 def mean_of(values: Sequence[float | None]) -> Mean | None:

@@ -114,6 +114,12 @@ def of_flow(address: str) -> str:
     return _split(address.split(".")[1:], columns.FLOW)[0]
 
 
+def path(address: str) -> str:
+    """Returns a measure without its queue or flow: `fct_s.p50` of `flows.probe.fct_s.p50`."""
+    section, name = _about(address)
+    return address.removeprefix(f"{section}.{name}.") if section else address
+
+
 def full(address: str, hop: str) -> str:
     """Returns an address with its queue, which may be left out: `sojourn_ms.p95` then means that of the queue `hop`."""
     return f"hops.{hop}.{address}" if address.split(".")[0] in {field.name for field in columns.HOP} else address

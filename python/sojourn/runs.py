@@ -247,10 +247,7 @@ class RunsInStore:
         1.1).
         """
         self._plan, self._world = plan, world.name
-        try:
-            document = identity.document_of(plan.text)
-        except ValueError as error:
-            raise Refusal(f"a store needs a scenario in TOML 1.0: {error}") from error
+        document = identity.document_of_plan(plan)
         folder, files = Path(plan.file).parent, dict[str, str | None]()
         for one in combinations:
             resolved = identity.resolved(document, one.set)

@@ -53,7 +53,7 @@ def picture(found: Found, provenance: str) -> Picture:
             axis.tick_params(labelbottom=True)
         heading = f"How large should the buffer of {found.link.hop} be?"
         plot.frame(figure, heading, sizing.headline(found), provenance)
-    return Picture(NAME, "Sizes of the buffer", sizing.headline(found), figure, _data(found))
+    return Picture(NAME, "Sizes of the buffer", sizing.headline(found), figure, Data(*sizing.table(found)))
 
 
 def _panels(found: Found) -> list[_Panel]:
@@ -125,7 +125,7 @@ def _rules(axis: Axes, found: Found, *, named: bool) -> None:
     """Marks the sizes that the rules give. If two are near each other, their names are on different sides of the
     lines.
     """
-    shown = sorted(sizing.rules(found.link.bdp_bytes, found.link.flows), key=lambda rule: rule.bytes)
+    shown = sorted(found.link.rules, key=lambda rule: rule.bytes)
     shown = [rule for rule in shown if found.sizes[0].bytes <= rule.bytes <= found.sizes[-1].bytes]
     for place, rule in enumerate(shown):
         axis.axvline(rule.bytes, color=QUIET, linewidth=0.8, linestyle=(0, (2, 2)))
@@ -149,22 +149,3 @@ def _ticks(sizes: Sequence[int]) -> list[float]:
         if not found or size >= 1.9 * found[-1]:
             found.append(float(size))
     return found
-
-
-def _data(found: Found) -> Data:
-    addresses = list(found.sizes[0].measures)
-    heads = [
-        "bytes",
-        "bdp",
-        *(name for one in addresses for name in (one, f"{one} ±")),
-        *(want.text for want in found.wants),
-    ]
-
-    def numbers(mean: Mean | None) -> list[object]:
-        return [None, None] if mean is None else [mean.value, mean.half_width]
-
-    rows: list[list[object]] = []
-    for one in found.sizes:
-        cells = [number for address in addresses for number in numbers(one.measures[address])]
-        rows.append([one.bytes, one.bdp, *cells, *one.answers.values()])
-    return Data(heads, rows)

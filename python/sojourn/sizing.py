@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sojourn import _core, measures, queues
+from sojourn import _core, identity, means, measures, queues
 from sojourn.errors import Refusal, nearest_of
 from sojourn.means import Mean
 from sojourn.results import Results
@@ -118,6 +117,11 @@ class Link:
     """Long flows at a time."""
 
     @property
+    def rules(self) -> list[Rule]:
+        """The sizes that the rules of thumb say."""
+        return rules(self.bdp_bytes, self.flows)
+
+    @property
     def bdp_bytes(self) -> float:
         """The bandwidth-delay product."""
         return self.rate_bps * self.rtt_s / 8
@@ -132,22 +136,23 @@ def link_of(plan: _core.Plan, hop: str | None, flows: int | None) -> Link:
     rates = {one["name"]: one["rate"] for one in about["hops"]}
     if hop is not None and hop not in rates:
         raise Refusal(f"--hop = {hop}: expected one of {', '.join(rates)}{nearest_of(hop, list(rates))}")
-    known = {name: _core.rate(rate)[0] for name, rate in rates.items() if _is_constant(rate)}
+    known = {name: bps for name, rate in rates.items() if (bps := _constant_bps(rate))}
     if hop is None:
-        forward = {name: rate for name, rate in known.items() if not name.endswith(".reverse")}
+        forward = {name: rate for name, rate in known.items() if not name.endswith(queues.REVERSE)}
         hop = min(forward or known, key=lambda name: known[name], default=None)
     if hop is None or hop not in known:
         raise Refusal(f"--hop = {hop or next(iter(rates))}: its rate changes, so that it has no BDP")
     if flows is None:
-        flows = long_flows(tomllib.loads(plan.text), about)
+        flows = long_flows(identity.resolved(identity.document_of_plan(plan), plan.runs[0]["set"]), about)
     return Link(hop, known[hop], about["longest_rtt_ms"] / 1000, flows)
 
 
-def _is_constant(rate: object) -> bool:
+def _constant_bps(rate: str) -> int | None:
+    """Returns a rate of `Plan.describe` in bit/s; None for steps, a trace and an outage."""
     try:
-        return isinstance(rate, str) and _core.rate(rate)[0] > 0
+        return _core.rate(rate)[0]
     except _core.Error:
-        return False
+        return None
 
 
 def long_flows(scenario: Mapping[str, Any], about: Mapping[str, Any]) -> int:
@@ -166,7 +171,7 @@ def limits(link: Link, asked: str | None = None) -> list[int]:
         return sorted({_size(link, word.strip()) for word in asked.split(",")})
     steps = range(round(math.log2(LARGEST / SMALLEST) * PER_OCTAVE) + 1)
     wanted = [link.bdp_bytes * SMALLEST * 2 ** (step / PER_OCTAVE) for step in steps]
-    wanted += [rule.bytes for rule in rules(link.bdp_bytes, link.flows)]
+    wanted += [rule.bytes for rule in link.rules]
     return sorted({rounded(size) for size in wanted if size >= 2 * PACKET_BYTES})
 
 
@@ -201,7 +206,7 @@ def plan_of(
 
     `sets`, `seed` and `seeds` are those with which `plan` was read.
     """
-    scenario = tomllib.loads(plan.text)
+    scenario = identity.document_of_plan(plan)
     hop = link.hop.removesuffix(queues.REVERSE)
     key = f"hop.{hop}.qdisc" if hop == link.hop else f"hop.{hop}.reverse.qdisc"
     scenario["sweep"] = {key: [f"bfifo limit {limit}" for limit in limits]}
@@ -282,14 +287,13 @@ OF_FLOWS = ("fct_s.p50", "fct_s.p95")
 
 def judge(results: Results, link: Link, limits: Sequence[int], wants: Sequence[Want]) -> Found:
     """Judges the results of `plan_of`."""
-    thumb = {rounded(rule.bytes): rule.name for rule in rules(link.bdp_bytes, link.flows)}
     addresses = [GOODPUT, *(f"hops.{link.hop}.{path}" for path in OF_QUEUE), *(one.address for one in wants)]
-    means = results.means(list(dict.fromkeys(addresses)), OF_FLOWS)
+    found_means = results.means(list(dict.fromkeys(addresses)), OF_FLOWS)
     found = []
     for place, (limit, one) in enumerate(zip(limits, results.combinations, strict=True)):
-        own = {address: values[place] for address, values in means.items()}
+        own = {address: values[place] for address, values in found_means.items()}
         answers = {want.text: want.answer(own[want.address], len(one.indices)) for want in wants}
-        named = (thumb[limit],) if limit in thumb else ()
+        named = tuple(rule.name for rule in link.rules if rounded(rule.bytes) == limit)
         found.append(Size(limit, limit / link.bdp_bytes, named, own, answers))
     return Found(link, tuple(wants), tuple(found))
 
@@ -330,12 +334,23 @@ def _range(found: Sequence[Size]) -> str:
     return f"{size_text(found[0].bytes)} to {size_text(found[-1].bytes)}"
 
 
+def table(found: Found) -> tuple[list[str], list[list[object]]]:
+    """Returns the heads and the rows of all sizes with every measure, for CSV."""
+    addresses = list(found.sizes[0].measures)
+    heads = ["bytes", "bdp", "rules", *(name for one in addresses for name in (one, f"{one}.half_width"))]
+    rows: list[list[object]] = []
+    for one in found.sizes:
+        row: list[object] = [one.bytes, one.bdp, "; ".join(one.rules)]
+        for address in addresses:
+            mean = one.measures[address]
+            row += (None, None) if mean is None else (mean.value, mean.half_width)
+        rows.append([*row, *one.answers.values()])
+    return [*heads, *(want.text for want in found.wants)], rows
+
+
 def as_dict(found: Found) -> dict[str, Any]:
     """Returns the sizes with everything, for JSON."""
     link = found.link
-
-    def said(mean: Mean | None) -> dict[str, Any] | None:
-        return None if mean is None else {"mean": mean.value, "half_width": mean.half_width, "count": mean.count}
 
     return {
         "hop": link.hop,
@@ -343,16 +358,13 @@ def as_dict(found: Found) -> dict[str, Any]:
         "rtt_ms": link.rtt_s * 1000,
         "bdp_bytes": link.bdp_bytes,
         "flows": link.flows,
-        "rules": [
-            {"name": rule.name, "bytes": rule.bytes, "source": rule.source}
-            for rule in rules(link.bdp_bytes, link.flows)
-        ],
+        "rules": [{"name": rule.name, "bytes": rule.bytes, "source": rule.source} for rule in link.rules],
         "sizes": [
             {
                 "bytes": one.bytes,
                 "bdp": one.bdp,
                 "rules": list(one.rules),
-                "measures": {address: said(mean) for address, mean in one.measures.items()},
+                "measures": {address: means.as_dict(mean) for address, mean in one.measures.items()},
                 "wants": dict(one.answers),
             }
             for one in found.sizes

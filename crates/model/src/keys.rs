@@ -1,6 +1,8 @@
 //! Every key of a scenario file, defined once with its name, form, default and meaning. The parser, the error messages,
 //! the JSON schema and the reference page are all generated from these tables.
 
+use sojourn_core::qdisc::LinkLayer;
+
 /// The form of a key's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
@@ -237,7 +239,7 @@ pub const HOP: Section = Section {
         ),
         key(
             "linklayer",
-            Form::Choice(&["ethernet", "atm"]),
+            Form::Choice(LinkLayer::WORDS),
             Text("ethernet"),
             "How the link frames packets. `atm`, for ADSL: a packet and its overhead fill cells of 53 bytes, of which each carries 48.",
         ),

@@ -185,7 +185,9 @@ impl LinkDraft<'_> {
 
 /// Reads `linklayer`.
 fn linklayer(field: &Field<'_>) -> Result<LinkLayer, Error> {
-    Ok(if field.choice()? == "atm" { LinkLayer::Atm } else { LinkLayer::Ethernet })
+    let word = field.choice()?;
+    let place = LinkLayer::WORDS.iter().position(|one| *one == word);
+    Ok(place.map_or(LinkLayer::Ethernet, |place| LinkLayer::ALL[place]))
 }
 
 /// Returns the first rate; for a trace, the mean rate.

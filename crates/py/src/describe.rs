@@ -29,7 +29,7 @@ fn link(scenario: &Scenario, index: usize) -> Value {
         "delay": steps(&link.delay),
         "qdisc": link.qdisc_text(),
         "overhead": link.overhead,
-        "linklayer": if link.linklayer == LinkLayer::Atm { "atm" } else { "ethernet" },
+        "linklayer": LinkLayer::WORDS[link.linklayer as usize],
         "nic": link.nic.map(|nic| {
             json!({ "ring": nic.ring, "bql": nic.bql, "coalesce_us": nic.coalesce.0 as f64 / 1e3 })
         }),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sojourn import screen
+from sojourn import measures, screen
 from sojourn.cli.base import (
     bounded,
     cli,
@@ -26,20 +26,17 @@ from sojourn.cli.base import (
     store_option,
 )
 from sojourn.cli.run import memory_option, world_of, world_option
+from sojourn.cli.sweep import PICTURES
 from sojourn.errors import Refusal
-from sojourn.words import number_text, size_text
+from sojourn.words import cell_text, number_text, size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sojourn.executors import Executor
     from sojourn.means import Mean
     from sojourn.plot import Format
     from sojourn.results import Results
     from sojourn.sizing import Found, Size
 
-PICTURES = "pictures"
-"""The folder of pictures in a store."""
 HEADS = {
     "goodput_mbit": ("goodput", "Mbit/s"),
     "utilisation": ("link", "busy %"),
@@ -61,7 +58,7 @@ PERCENT = ("utilisation", "empty_fraction", "full_fraction")
     epilog="""\b
 Examples:
   sojourn size geo-16mbit --want "flows.probe.fct_s.mean <= 160" --want "nonempty_max_s <= 5"
-  sojourn size fading-link --hop bottleneck --sizes 30kB,60kB,120kB
+  sojourn size static-1.5mbit --hop bottleneck --sizes 10kB,20kB,0.5bdp
 """
 )
 @scenario_argument
@@ -146,7 +143,9 @@ def _show(found: Found, form: str) -> None:
         click.echo(records.to_json(sizing.as_dict(found)))
         return
     if form == "csv":
-        click.echo(_as_csv(found), nl=False)
+        heads, rows = sizing.table(found)
+        cells = [["" if cell is None else cell_text(cell) for cell in row] for row in rows]
+        click.echo(rows_as_csv(heads, cells), nl=False)
         return
     screen.say(sizing.headline(found))
     click.echo()
@@ -156,15 +155,13 @@ def _show(found: Found, form: str) -> None:
         screen.print_lines(_answers(found))
     if found.chosen is not None:
         command, _ = _core.paste(f"bfifo limit {found.chosen.bytes}", "eth0")
-        click.echo(f"tc qdisc replace dev eth0 root bfifo limit {found.chosen.bytes}" if command is None else command)
+        click.echo(command)
 
 
 def _rules(found: Found) -> list[str]:
-    from sojourn import sizing
-
     link = found.link
     title = f"rules for {link.hop}: {many(link.flows, 'long flow')}"
-    rows = [[rule.name, size_text(rule.bytes), rule.source] for rule in sizing.rules(link.bdp_bytes, link.flows)]
+    rows = [[rule.name, size_text(rule.bytes), rule.source] for rule in link.rules]
     widths = [max(len(row[place]) for row in rows) for place in range(2)]
     return [title, *(f" {name:<{widths[0]}}  {size:>{widths[1]}}  {source}" for name, size, source in rows)]
 
@@ -176,7 +173,7 @@ def _label(one: Size) -> list[str]:
 def _table(found: Found) -> list[str]:
     from sojourn import sizing
 
-    shown = [address for address in found.sizes[0].measures if _path(address) in HEADS]
+    shown = [address for address in found.sizes[0].measures if measures.path(address) in HEADS]
     shown = [address for address in shown if any(one.measures[address] for one in found.sizes)]
     shown = [address for address in shown if not sizing.repeats(found, address)]
     heads = ["size", "BDP", *(_head(address) for address in shown)]
@@ -191,22 +188,16 @@ def _answers(found: Found) -> list[str]:
     return [*lines, "", "open: the 95 % interval over the seeds contains the bound, or a seed has no value"]
 
 
-def _path(address: str) -> str:
-    """The measure without its queue or flow: `fct_s.p50` of `flows.probe.fct_s.p50`."""
-    return address.split(".", 2)[2] if address.startswith(("hops.", "flows.")) else address
-
-
 def _head(address: str) -> str:
-    first, second = HEADS[_path(address)]
-    first = address.split(".")[1] if address.startswith("flows.") else first
-    second = f"{HEADS[_path(address)][0]} {second}" if address.startswith("flows.") else second
-    return f"{first} {second}".strip()
+    first, second = HEADS[measures.path(address)]
+    flow = [measures.of_flow(address)] if address.startswith("flows.") else []
+    return " ".join([*flow, first, second]).strip()
 
 
 def _cell(address: str, mean: Mean | None) -> str:
     if mean is None:
         return "–"
-    return number_text(mean.value * (100 if _path(address) in PERCENT else 1))
+    return number_text(mean.value * (100 if measures.path(address) in PERCENT else 1))
 
 
 def _draw(done: Results, found: Found, folder: Path, form: Format) -> None:
@@ -214,18 +205,3 @@ def _draw(done: Results, found: Found, folder: Path, form: Format) -> None:
 
     made = size_picture.picture(found, plot.provenance(cases.case_list(done.runs)))
     click.echo(f"picture: {plot.write(made, folder, form)}", err=True)
-
-
-def _as_csv(found: Found) -> str:
-    addresses = list(found.sizes[0].measures)
-    heads = ["bytes", "bdp", "rules", *(name for one in addresses for name in (one, f"{one}.half_width"))]
-    heads += [want.text for want in found.wants]
-    rows: list[Sequence[str]] = []
-    for one in found.sizes:
-        cells = [str(one.bytes), repr(one.bdp), "; ".join(one.rules)]
-        for address in addresses:
-            mean = one.measures[address]
-            numbers = (None, None) if mean is None else (mean.value, mean.half_width)
-            cells += ["" if number is None else repr(number) for number in numbers]
-        rows.append([*cells, *one.answers.values()])
-    return rows_as_csv(heads, rows)

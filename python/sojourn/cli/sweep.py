@@ -230,8 +230,7 @@ def _comparison(done: Results, baseline: str | None) -> dict[str, Any]:
 
 
 def _as_dict(done: Results, store: Path, means: dict[str, list[Mean | None]]) -> dict[str, Any]:
-    def said(mean: Mean | None) -> dict[str, Any] | None:
-        return None if mean is None else {"mean": mean.value, "half_width": mean.half_width, "count": mean.count}
+    from sojourn.means import as_dict as means_as_dict
 
     def until(place: int) -> dict[str, Any]:
         if done.until is None:
@@ -248,7 +247,7 @@ def _as_dict(done: Results, store: Path, means: dict[str, list[Mean | None]]) ->
             "set": one.set,
             "seeds": len(one.indices),
             **until(place),
-            "measures": {address: said(found[place]) for address, found in means.items()},
+            "measures": {address: means_as_dict(found[place]) for address, found in means.items()},
         }
         for place, one in enumerate(done.combinations)
     ]
