@@ -225,7 +225,7 @@ impl<P: Packet + Copy> Netem<P> {
         self.queue.first_key_value().map(|(&(due, _), _)| due)
     }
 
-    /// Whether the packet is lost; with `ecn` it is marked instead if it can be.
+    /// Returns whether the packet is lost; with `ecn` it is marked instead if it can be.
     fn is_lost(&mut self, packet: &mut P) -> bool {
         let lost = match &self.params.loss {
             Loss::Random(chance) => self.loss.happens(chance.share, &mut self.rng),

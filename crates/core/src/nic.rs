@@ -83,14 +83,14 @@ impl<P: Copy + Default> Nic<P> {
         Nic { params, ticks, waiting: Ring::default(), ended: (0, 0), interrupt: Time::NEVER, dql }
     }
 
-    /// Whether the ring accepts another packet from the discipline.
+    /// Returns whether the ring accepts another packet from the discipline.
     #[inline]
     pub fn is_open(&self) -> bool {
         // netdev_sent_queue: the queue stops when the limit is exceeded, not when it is met.
         self.used() < self.params.ring && self.dql.as_ref().is_none_or(|dql| dql.avail() >= 0)
     }
 
-    /// Whether the ring has a single descriptor, so that it holds only the packet in transmission.
+    /// Returns whether the ring has a single descriptor, so that it holds only the packet in transmission.
     pub fn has_one_descriptor(&self) -> bool {
         self.params.ring == 1
     }

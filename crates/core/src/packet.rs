@@ -30,7 +30,7 @@ impl Ecn {
         }
     }
 
-    /// Whether a mark can replace a drop (also true if the packet is marked already).
+    /// Returns whether a mark can replace a drop (also true if the packet is marked already).
     #[inline]
     pub const fn is_capable(self) -> bool {
         !matches!(self, Ecn::NotEct)

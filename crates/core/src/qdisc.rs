@@ -225,11 +225,11 @@ pub trait Qdisc<P: Packet> {
     /// Bytes queued.
     fn backlog(&self) -> u64;
 
-    /// Whether another packet of `mtu` bytes would find the buffer full. Limits of single flows do not count.
+    /// Returns whether another packet of `mtu` bytes would find the buffer full. Limits of single flows do not count.
     fn is_full(&self, mtu: u32) -> bool;
 
-    /// Whether there is no buffer at all (noqueue). The caller then drops packets that arrive while the link is busy,
-    /// with [`DropReason::Busy`]. It enqueues every other packet and dequeues it at the same instant.
+    /// Returns whether there is no buffer at all (noqueue). The caller then drops packets that arrive while the link is
+    /// busy, with [`DropReason::Busy`]. It enqueues every other packet and dequeues it at the same instant.
     fn bufferless(&self) -> bool {
         false
     }

@@ -33,7 +33,7 @@ impl<T: Copy + Default> Ring<T> {
         self.len as usize
     }
 
-    /// Whether nothing is queued.
+    /// Returns whether nothing is queued.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0

@@ -244,13 +244,13 @@ impl Run {
         self.segments.end - self.segments.start
     }
 
-    /// Whether any of them has PSH.
+    /// Returns whether any of them has PSH.
     #[inline]
     pub fn pushes(&self) -> bool {
         self.ends || (self.burst > 1 && self.count() > 1)
     }
 
-    /// Whether this segment has PSH.
+    /// Returns whether this segment has PSH.
     #[inline]
     pub fn is_pushed(&self, number: u32) -> bool {
         let (nth, count) = (number - self.segments.start + 1, self.count());

@@ -186,7 +186,7 @@ impl<const BITS: u32, C: Cell> Histogram<BITS, C> {
         self.max = self.max.max(other.max);
     }
 
-    /// Whether the histogram has no samples.
+    /// Returns whether the histogram has no samples.
     pub fn is_empty(&self) -> bool {
         self.min > self.max
     }

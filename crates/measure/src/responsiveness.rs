@@ -103,8 +103,8 @@ pub fn loaded(loaded_ms: f64) -> f64 {
     MINUTE / loaded_ms
 }
 
-/// Whether the standard deviation of the last MAD moving averages is less than SDT times the last average. NaN is never
-/// stable.
+/// Returns whether the standard deviation of the last MAD moving averages is less than SDT times the last average. NaN
+/// is never stable.
 pub fn is_stable(averages: &[f64]) -> bool {
     let Some(last) = averages.len().checked_sub(MAD).map(|from| &averages[from..]) else { return false };
     let middle = last.iter().sum::<f64>() / MAD as f64;

@@ -122,7 +122,7 @@ impl<'a> HopDraft<'a> {
         Ok(Hop { name: self.name, right, left })
     }
 
-    /// Whether an impairment delays packets of this hop.
+    /// Returns whether an impairment delays packets of this hop.
     pub(crate) fn is_delayed_by_impair(&self) -> bool {
         [&self.right.impair, &self.left.impair].into_iter().flatten().any(|impair| impair.delay > Span::ZERO)
     }
@@ -315,7 +315,7 @@ fn fifo_like(other: &Spec) -> Result<Spec, Error> {
     line.parse().map_err(|error| Error::of_file(format!("bug: a fifo like {other}: {error}")))
 }
 
-/// Whether the discipline's limit counts bytes. For a shaper with a child, the child decides.
+/// Returns whether the discipline's limit counts bytes. For a shaper with a child, the child decides.
 fn counts_bytes(spec: &Spec) -> bool {
     match spec {
         Spec::Bfifo(_) => true,

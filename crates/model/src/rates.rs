@@ -31,7 +31,7 @@ const RATES: [(&str, u64); 5] =
 /// If all rates in a file are lower than this, the file most likely uses another unit.
 const SLOWEST: Rate = Rate(1_000);
 
-/// Whether a file with this name holds rates.
+/// Returns whether a file with this name holds rates.
 pub(crate) fn is_named(name: &str) -> bool {
     [".csv", ".json"].iter().any(|end| name.to_ascii_lowercase().ends_with(end))
 }

@@ -53,7 +53,7 @@ impl Scenario {
         before(index ^ 1, self.hops.len()).map(|link| link ^ 1)
     }
 
-    /// Whether the next hop can pause this link.
+    /// Returns whether the next hop can pause this link.
     pub fn can_be_paused(&self, index: usize) -> bool {
         self.after(index).is_some_and(|after| self.link(after).pause.is_some())
     }

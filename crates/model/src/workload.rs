@@ -104,7 +104,7 @@ impl Entry {
         }
     }
 
-    /// Whether the row uses TCP.
+    /// Returns whether the row uses TCP.
     pub fn has_tcp(&self) -> bool {
         match &self.app {
             App::Pings { .. } => false,
@@ -113,13 +113,13 @@ impl Entry {
         }
     }
 
-    /// Whether both ends send data: one end sends requests, and the other sends responses.
+    /// Returns whether both ends send data: one end sends requests, and the other sends responses.
     pub fn answers(&self) -> bool {
         matches!(self.app, App::Web { .. } | App::Pages(_) | App::Video(_) | App::Rpm(_))
     }
 
-    /// Whether the data receiver opens the connections. This is so for clients of web and video servers, and for a test of
-    /// responsiveness that downloads.
+    /// Returns whether the data receiver opens the connections. This is so for clients of web and video servers, and for a test
+    /// of responsiveness that downloads.
     pub fn receiver_opens(&self) -> bool {
         // The client of a test of responsiveness is always the host at the right end.
         self.answers() && !(matches!(self.app, App::Rpm(_)) && self.direction == Direction::Left)

@@ -96,7 +96,7 @@ impl Shape {
         }
     }
 
-    /// Whether all segments are horizontal or vertical. Such lines look sharper if aligned to whole pixels.
+    /// Returns whether all segments are horizontal or vertical. Such lines look sharper if aligned to whole pixels.
     fn is_rectilinear(&self) -> bool {
         let level = |from: Point, to: Point| (from[0] - to[0]).abs() < 1e-4 || (from[1] - to[1]).abs() < 1e-4;
         let back = self.points.last().zip(self.points.first()).filter(|_| self.closed);

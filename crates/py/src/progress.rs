@@ -28,7 +28,7 @@ impl Progress {
         self.0.now.store((simulated_s * 1e9) as u64, Ordering::Relaxed);
     }
 
-    /// Whether the run is to end early.
+    /// Returns whether the run is to end early.
     #[getter]
     fn stopped(&self) -> bool {
         self.0.stop.load(Ordering::Relaxed)

@@ -190,7 +190,7 @@ impl ClosedLink {
         (report, self.records.unwrap_or_default())
     }
 
-    /// Whether the next packet of MTU size would be refused if `packets` packets are queued.
+    /// Returns whether the next packet of MTU size would be refused if `packets` packets are queued.
     #[inline]
     fn is_full(&self, packets: usize) -> bool {
         packets >= self.limit.0 || self.waiting_bytes + self.mtu > self.limit.1

@@ -231,7 +231,7 @@ impl Link {
         self.qdisc.prefetch(packets, &Processor, |packet| packet.prefetch(&Processor));
     }
 
-    /// Whether an arrival cannot start a transmission.
+    /// Returns whether an arrival cannot start a transmission.
     #[inline(always)]
     pub fn is_busy(&self) -> bool {
         self.busy
@@ -268,7 +268,7 @@ impl Link {
         }
     }
 
-    /// Whether an arrival starts a transmission at once.
+    /// Returns whether an arrival starts a transmission at once.
     #[inline(always)]
     fn awaits_packet(&self) -> bool {
         !self.busy && !self.is_traced

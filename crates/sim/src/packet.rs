@@ -185,13 +185,13 @@ impl Packet {
         Ack { cum: self.seq(), ts_first: self.ts(), ts_last: self.ts_last(), ace, ..Ack::default() }
     }
 
-    /// Whether it is an ACK with SACK blocks.
+    /// Returns whether it is an ACK with SACK blocks.
     #[inline(always)]
     pub fn has_blocks(&self) -> bool {
         self.sack() & BLOCKS != 0
     }
 
-    /// Whether it is an ACK that has neither SACK blocks nor a window.
+    /// Returns whether it is an ACK that has neither SACK blocks nor a window.
     #[inline(always)]
     pub fn is_plain_ack(&self) -> bool {
         self.code() == ACK && self.sack() == 0
@@ -333,7 +333,7 @@ impl Packet {
         Packet { tags: self.tags | u64::from(FIN) << SACK, ..self }
     }
 
-    /// Whether the segment is a FIN.
+    /// Returns whether the segment is a FIN.
     #[inline(always)]
     pub fn is_finishing(&self) -> bool {
         self.sack() == FIN
@@ -350,13 +350,13 @@ impl Packet {
         Ecn::from_bits(self.bits() >> 2)
     }
 
-    /// Whether it is a pure ACK.
+    /// Returns whether it is a pure ACK.
     #[inline(always)]
     pub fn is_ack(&self) -> bool {
         self.code() == ACK
     }
 
-    /// Whether it carries TCP payload.
+    /// Returns whether it carries TCP payload.
     #[inline(always)]
     pub fn is_data(&self) -> bool {
         self.code() <= RETRANSMIT
@@ -386,7 +386,7 @@ impl Packet {
         self.form |= 0b1100 << BITS;
     }
 
-    /// Whether the packet was marked with CE in this queue, and had no CE on arrival.
+    /// Returns whether the packet was marked with CE in this queue, and had no CE on arrival.
     #[inline(always)]
     pub fn is_marked(&self) -> bool {
         self.bits() & 0b11 == 0b11 && self.came_without_ce()
@@ -397,13 +397,13 @@ impl Packet {
         self.bits() & 0b1100 != 0b1100
     }
 
-    /// Whether a flag is set.
+    /// Returns whether a flag is set.
     #[inline(always)]
     pub fn has(&self, flag: u8) -> bool {
         self.bits() & flag != 0
     }
 
-    /// Whether the packet's destination is the data receiver; otherwise it is the data sender.
+    /// Returns whether the packet's destination is the data receiver; otherwise it is the data sender.
     #[inline(always)]
     pub fn is_for_receiver(&self) -> bool {
         self.is_data() || !(matches!(self.code(), ACK | CLOSING) || self.has(REPLY))

@@ -39,13 +39,13 @@ pub fn plant(fault: Option<Fault>) {
     PLANTED.set(fault);
 }
 
-/// Whether this fault is planted; always false outside of tests.
+/// Returns whether this fault is planted; always false outside of tests.
 #[cfg(test)]
 pub fn planted(fault: Fault) -> bool {
     PLANTED.get() == Some(fault)
 }
 
-/// Whether this fault is planted; always false outside of tests.
+/// Returns whether this fault is planted; always false outside of tests.
 #[cfg(not(test))]
 #[inline(always)]
 pub const fn planted(_: Fault) -> bool {

@@ -343,7 +343,7 @@ impl<'a> Candidates<'a> {
         &self.topology.lanes[class_of_lane(self.lane_index(line).0) * 2]
     }
 
-    /// Whether a line carries ACKs of receivers that run ahead.
+    /// Returns whether a line carries ACKs of receivers that run ahead.
     fn has_early_acks(&self, line: usize) -> bool {
         let (lane, leads_in) = self.lane_index(line);
         leads_in && !is_data(lane) && self.lines[out(opposite(lane))].direct
@@ -362,9 +362,9 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Whether packets of a line may overtake too many others. Datagrams may, because no ACKs limit the rate at which
-    /// they are sent. A delayed ACK that a timer sends overtakes all ACKs that receivers put on the line ahead of the
-    /// clock, however similar the delays are. The line is shared only if few such ACKs overtake each packet.
+    /// Returns whether packets of a line may overtake too many others. Datagrams may, because no ACKs limit the rate at
+    /// which they are sent. A delayed ACK that a timer sends overtakes all ACKs that receivers put on the line ahead of
+    /// the clock, however similar the delays are. The line is shared only if few such ACKs overtake each packet.
     fn overtakes(&self, line: usize) -> bool {
         let class = class_of_lane(self.lane_index(line).0);
         let data = self.data_lane(line);

@@ -31,7 +31,7 @@ pub fn class_of_lane(lane: usize) -> usize {
     lane / 2
 }
 
-/// Whether a lane carries the data of its class.
+/// Returns whether a lane carries the data of its class.
 pub fn is_data(lane: usize) -> bool {
     lane.is_multiple_of(2)
 }
@@ -195,7 +195,7 @@ impl Topology {
     }
 }
 
-/// Whether data flows in both directions of a connection (requests and responses).
+/// Returns whether data flows in both directions of a connection (requests and responses).
 fn is_two_way(entry: &Entry) -> bool {
     entry.answers()
 }

@@ -9,8 +9,8 @@ pub const MODULES: &str = "/run/sojourn/modules";
 /// other init will power off. Its value is the folder to work in.
 pub const WORK: &str = "SOJOURN_WORK";
 
-/// Whether another init prepared the system. Then modules are loaded already, and the root is not the host's file
-/// system.
+/// Returns whether another init prepared the system. Then modules are loaded already, and the root is not the host's
+/// file system.
 pub fn is_guest_of_another() -> bool {
     std::env::var_os(WORK).is_some()
 }

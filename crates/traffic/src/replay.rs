@@ -176,8 +176,8 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
     Ok(json!({ "origin_ns": origin }))
 }
 
-/// Whether a discipline that is set up belongs to one of these modules, according to `/proc/modules`. Modules that can
-/// never be unloaded do not count.
+/// Returns whether a discipline that is set up belongs to one of these modules, according to `/proc/modules`. Modules
+/// that can never be unloaded do not count.
 fn in_use(modules: &[String], listed: &str) -> bool {
     let idle = |line: &&str| {
         let fields: Vec<&str> = line.split_ascii_whitespace().take(3).collect();

@@ -401,8 +401,8 @@ fn hosts_behind(second: usize) -> (Ipv4Addr, u8) {
     (Ipv4Addr::new(10, second as u8, 0, 0), 16)
 }
 
-/// Whether a flow sets metrics on the route to its hosts. Datagram flows of a user do not, because a TCP flow of the
-/// same user may set them.
+/// Returns whether a flow sets metrics on the route to its hosts. Datagram flows of a user do not, because a TCP flow
+/// of the same user may set them.
 fn routed(entry: &Entry) -> bool {
     entry.has_tcp() || entry.user.is_none()
 }
@@ -499,7 +499,7 @@ pub fn qdisc_changes(device: &str, link: &Link, kind: LinkKind) -> Vec<(Time, Ve
     link.changes.iter().flat_map(|(at, change)| lines(change).into_iter().map(|line| (*at, words(&line)))).collect()
 }
 
-/// Whether a hop's discipline is the child of a Linux shaper, rather than the root of the device.
+/// Returns whether a hop's discipline is the child of a Linux shaper, rather than the root of the device.
 pub fn is_below_a_shaper(link: &Link, kind: LinkKind) -> bool {
     matches!((&link.rate, kind), (Capacity::Steps(_), LinkKind::Htb | LinkKind::Tbf))
 }

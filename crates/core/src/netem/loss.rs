@@ -74,7 +74,7 @@ impl Correlated {
         self.last
     }
 
-    /// Whether an event of this probability happens; if it is zero, no number is drawn.
+    /// Draws whether an event of this probability happens. If the probability is zero, it draws no number.
     pub(super) fn happens(&mut self, share: u32, rng: &mut Rng) -> bool {
         share > 0 && share >= self.next(rng)
     }
@@ -104,7 +104,7 @@ impl Chain {
         Chain(At::Good)
     }
 
-    /// Whether the next packet is lost.
+    /// Returns whether the next packet is lost.
     pub(super) fn is_lost(&mut self, loss: &Loss, rng: &mut Rng) -> bool {
         match *loss {
             Loss::Random(_) => false,

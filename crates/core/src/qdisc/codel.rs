@@ -114,7 +114,7 @@ pub struct DsMatch {
 }
 
 impl DsMatch {
-    /// Whether a packet's DS field has this value under the mask.
+    /// Returns whether a packet's DS field has this value under the mask.
     #[inline]
     pub fn matches(self, packet: &impl Packet) -> bool {
         self.mask == 0 || (packet.dscp() << 2 | packet.ecn() as u8) & self.mask == self.value
@@ -265,7 +265,7 @@ impl<L: Law> Vars<L> {
         true
     }
 
-    /// Whether the delay has been above target for an interval. RFC 8289 §5.6: `dodequeue`.
+    /// Returns whether the delay has been above target for an interval. RFC 8289 §5.6: `dodequeue`.
     #[inline(always)]
     fn ok_to_drop<P: Packet>(
         &mut self,

@@ -205,7 +205,7 @@ impl<P: Packet + Copy + Default> DualPi2<P> {
         }
     }
 
-    /// Whether a packet belongs into the L queue. RFC 9332 §2.3: ECT(1) and CE do.
+    /// Returns whether a packet belongs into the L queue. RFC 9332 §2.3: ECT(1) and CE do.
     #[inline]
     fn is_low(&self, ecn: Ecn) -> bool {
         matches!(ecn, Ecn::Ect1 | Ecn::Ce) || (self.any_ect && ecn.is_capable())

@@ -186,7 +186,7 @@ impl<P: Packet + Copy + Default> Fifo<P> {
         }
     }
 
-    /// Whether a packet may bypass the empty FIFO: `TCQ_F_CAN_BYPASS` (`__fifo_init`).
+    /// Returns whether a packet may bypass the empty FIFO: `TCQ_F_CAN_BYPASS` (`__fifo_init`).
     fn can_bypass(&self) -> bool {
         match self.mode {
             Mode::Packets | Mode::HeadDrop => self.limit > 0,

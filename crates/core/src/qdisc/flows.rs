@@ -310,7 +310,7 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         &mut self.flows[flow as usize]
     }
 
-    /// Whether the flow is neither in the round nor held back. It has no packets then.
+    /// Returns whether the flow is neither in the round nor held back. It has no packets then.
     #[inline]
     pub fn is_loose(&self, flow: u32) -> bool {
         self.next[flow as usize] == LOOSE

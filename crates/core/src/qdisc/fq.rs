@@ -268,7 +268,7 @@ pub struct Scheduling {
 }
 
 impl Scheduling {
-    /// Whether more than `span` has passed since a flow left the round at `age`. The kernel rounds ages up to odd
+    /// Returns whether more than `span` has passed since a flow left the round at `age`. The kernel rounds ages up to odd
     /// numbers of jiffies. A packet that arrives exactly at a tick is handled before the tick.
     fn is_older(&self, now: Time, age: Time, span: Span) -> bool {
         let begun = |at: Time| at.0.saturating_sub(1) / JIFFY.0;
@@ -508,7 +508,7 @@ impl<P: Packet + Copy, B: Buffer> FlowQueues<P, B> {
         self.stats.gc += u64::from(forgotten);
     }
 
-    /// Whether an arriving packet bypasses the flows, which is possible if no flow has a packet that may leave.
+    /// Returns whether an arriving packet bypasses the flows, which is possible if no flow has a packet that may leave.
     #[inline]
     fn is_fast(&self, now: Time) -> bool {
         self.scheduling.fast_path
@@ -737,7 +737,7 @@ impl<P: Packet + Copy, B: Buffer> Qdisc<P> for FlowQueues<P, B> {
         self.flows.backlog() + self.fast_bytes
     }
 
-    /// Whether the queue is full for a best-effort packet; limits of single flows do not count.
+    /// Returns whether the queue is full for a best-effort packet; limits of single flows do not count.
     fn is_full(&self, _mtu: u32) -> bool {
         self.band_packets[usize::from(self.band(0))] >= self.scheduling.limit as usize
     }

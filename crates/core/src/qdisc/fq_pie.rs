@@ -222,8 +222,8 @@ impl<P: Packet + Copy> FqPie<P> {
         }
     }
 
-    /// Whether the current round of updates has not reached this queue yet. A round updates [`BATCH`] queues per jiffy.
-    /// If the timer has stopped, no other round follows, and this one ends with the first batch.
+    /// Returns whether the current round of updates has not reached this queue yet. A round updates [`BATCH`] queues
+    /// per jiffy. If the timer has stopped, no other round follows, and this one ends with the first batch.
     fn is_to_come(&self, now: Time, number: u32) -> bool {
         let jiffies = u64::from(number / BATCH);
         self.timer.is_over() || self.last_round + Span(jiffies * JIFFY.0) >= now

@@ -81,7 +81,7 @@ impl Timer {
         tick(self.last)
     }
 
-    /// Whether it will not expire again.
+    /// Returns whether it will not expire again.
     pub fn is_over(&self) -> bool {
         self.next == Time::NEVER
     }

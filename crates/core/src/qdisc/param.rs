@@ -51,8 +51,8 @@ pub trait Parameters: Clone + PartialEq + Default + 'static {
     /// Sets the parameters that `tc` derives from others. Called after a line is read.
     fn complete(&mut self) {}
 
-    /// Whether `tc` and a stock kernel have the discipline with these parameters. They may have the discipline but not
-    /// one of its variants.
+    /// Returns whether `tc` and a stock kernel have the discipline with these parameters. They may have the discipline
+    /// but not one of its variants.
     fn for_tc(&self) -> bool {
         Self::TC
     }
@@ -427,7 +427,7 @@ impl<T> Param<T> {
         self
     }
 
-    /// Whether this word of a line names the parameter.
+    /// Returns whether this word of a line names the parameter.
     pub(super) fn is_called(&self, word: &str) -> bool {
         self.name == word
             || self.aliases.contains(&word)

@@ -632,7 +632,7 @@ impl<P: Packet + Copy + Default> SfqNs2<P> {
         }
     }
 
-    /// Whether a packet is refused that arrives at a bucket with `used` packets.
+    /// Returns whether a packet is refused that arrives at a bucket with `used` packets.
     #[inline]
     fn refuses(&self, used: usize) -> bool {
         let left = self.maxqueue - self.occupied;

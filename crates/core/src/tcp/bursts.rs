@@ -59,13 +59,13 @@ impl Bursts {
         Bursts { most: gso_segments(gso_max_segs, mss), mss, left: 0, several: false, waits: false }
     }
 
-    /// Whether there are bursts; if not, no other function is called.
+    /// Returns whether there are bursts; if not, no other function is called.
     #[inline(always)]
     pub fn is_on(&self) -> bool {
         self.most > 1
     }
 
-    /// Whether the last attempt to send waited for more window.
+    /// Returns whether the last attempt to send waited for more window.
     #[inline(always)]
     pub fn waits(&self) -> bool {
         self.waits
@@ -144,7 +144,7 @@ impl Bursts {
         true
     }
 
-    /// Whether the segment that is sent now is the last of a burst of several.
+    /// Returns whether the segment that is sent now is the last of a burst of several.
     #[inline]
     pub fn pushes(&self) -> bool {
         self.left == 0 && self.several

@@ -92,7 +92,7 @@ macro_rules! algorithms {
                 }
             }
 
-            /// Whether the algorithm sets the window itself, in `cong_control`.
+            /// Returns whether the algorithm sets the window itself, in `cong_control`.
             #[inline]
             fn is_rate_based(&self) -> bool {
                 match self {
@@ -150,12 +150,12 @@ impl Cc {
         if ops.in_linux { Some(ops.name) } else { None }
     }
 
-    /// Whether the algorithm needs ECN. If so, all its packets are ECN-capable (RFC 8257 §3.5; Linux `TCP_CONG_NEEDS_ECN`).
+    /// Returns whether the algorithm needs ECN. If so, all its packets are ECN-capable (RFC 8257 §3.5; Linux `TCP_CONG_NEEDS_ECN`).
     pub const fn needs_ecn(self) -> bool {
         !matches!(self.ops().ecn, EcnUse::Optional)
     }
 
-    /// Whether the algorithm sets window and pacing rate from the rate sample of each ACK (as Linux's `cong_control` does).
+    /// Returns whether the algorithm sets window and pacing rate from the rate sample of each ACK (as Linux's `cong_control` does).
     pub const fn is_rate_based(self) -> bool {
         self.ops().rate_based
     }
@@ -253,7 +253,7 @@ impl Control {
         dispatch!(&mut self.algorithm, one => one.in_ack_event(delivered, ece, ack));
     }
 
-    /// Whether the sender used enough of the window for it to grow.
+    /// Returns whether the sender used enough of the window for it to grow.
     #[inline]
     pub fn may_grow(&self, usage: &CwndUsage) -> bool {
         usage.may_grow(&self.cwnd)

@@ -62,7 +62,7 @@ impl Compress {
         Some(self.soft + SLACK)
     }
 
-    /// Whether ACKs wait.
+    /// Returns whether ACKs wait.
     pub fn is_holding(&self) -> bool {
         self.compressed_ack > 0
     }

@@ -129,7 +129,7 @@ impl Pace {
         if expires > now { expires } else { Time::NEVER }
     }
 
-    /// Whether the delayed ACK is due within a quarter of the delay after the last arrival. Then it is sent with that arrival.
+    /// Returns whether the delayed ACK is due within a quarter of the delay after the last arrival. Then it is sent with that arrival.
     #[inline(always)]
     pub fn is_almost_due(&self) -> bool {
         self.due <= self.last + u64::from(self.ato.min(self.most) / 4)

@@ -43,7 +43,7 @@ impl Merge {
         Some(self.until)
     }
 
-    /// Whether segments are held.
+    /// Returns whether segments are held.
     pub fn is_holding(&self) -> bool {
         self.held > 0
     }

@@ -139,15 +139,15 @@ impl Pacer {
         tso_autosize(self.rate >> (self.shift - PACING_SHIFT), near, self.mss, least(self.rate)).min(self.most)
     }
 
-    /// Whether a burst could begin now, but the window has `room` for less than a full one. If so, returns the time from which a burst
-    /// could begin.
+    /// Returns whether a burst could begin now, but the window has `room` for less than a full one. If so, returns the time from which
+    /// a burst could begin.
     pub fn is_short(&self, now: Time, room: u32, min_rtt: Option<u64>) -> Option<Time> {
         let within = self.quota > 0 && self.slot == now;
         let may = !within && self.next <= now && self.shift == PACING_SHIFT;
         (may && room < self.burst(min_rtt)).then_some(self.next)
     }
 
-    /// Whether no segment may be sent now; then the pacer asks to be woken.
+    /// Returns whether no segment may be sent now; then the pacer asks to be woken.
     #[inline]
     pub fn holds(&mut self, now: Time) -> bool {
         let holds = self.next > now && !(self.quota > 0 && self.slot == now);
@@ -157,7 +157,7 @@ impl Pacer {
         holds
     }
 
-    /// Whether a segment may be sent now, if the window has room for `room` segments; if not, the pacer asks to be woken.
+    /// Returns whether a segment may be sent now, if the window has room for `room` segments; if not, the pacer asks to be woken.
     pub fn admits(&mut self, now: Time, room: u32, cwnd: u32, min_rtt: Option<u64>) -> bool {
         if self.holds(now) {
             return false;
@@ -180,7 +180,7 @@ impl Pacer {
         self.quota
     }
 
-    /// Whether the segment sent last was the last of a burst of several.
+    /// Returns whether the segment sent last was the last of a burst of several.
     pub fn pushes(&self) -> bool {
         self.quota == 0 && self.several
     }

@@ -82,7 +82,7 @@ impl Rack {
         self.reordering = self.reordering.max(segments.min(MAX_REORDERING));
     }
 
-    /// Whether there is so much reordering that Linux lets SACKed segments grow the window too.
+    /// Returns whether there is so much reordering that Linux lets SACKed segments grow the window too.
     pub fn is_reordering_high(&self) -> bool {
         self.reordering > DUP_THRESH
     }
@@ -133,13 +133,13 @@ impl Rack {
 }
 
 impl Judge {
-    /// Whether a segment that was sent later than this one has arrived (RACK_sent_after).
+    /// Returns whether a segment that was sent later than this one has arrived (RACK_sent_after).
     #[inline]
     pub fn is_behind(&self, at: Time, seq: u32) -> bool {
         (at, seq + 1) < (self.xmit_ts, self.end_seq)
     }
 
-    /// Whether this is the most recently sent of the segments that arrived.
+    /// Returns whether this is the most recently sent of the segments that arrived.
     #[inline]
     pub fn is_newest(&self, at: Time, seq: u32) -> bool {
         (at, seq + 1) == (self.xmit_ts, self.end_seq)

@@ -135,7 +135,7 @@ impl RateSampler {
         (self.min_rtt != u64::MAX).then_some(self.min_rtt)
     }
 
-    /// Whether the application limits the samples: the segments in flight when it last paused are not all delivered yet.
+    /// Returns whether the application limits the samples: the segments in flight when it last paused are not all delivered yet.
     pub fn is_app_limited(&self) -> bool {
         self.app_limited != 0
     }

@@ -282,7 +282,7 @@ impl Receiver {
         }
     }
 
-    /// Whether the next ACK may carry SACK blocks or another window: segments have arrived out of order or twice, or the window is
+    /// Returns whether the next ACK may carry SACK blocks or another window: segments have arrived out of order or twice, or the window is
     /// tuned.
     #[inline]
     pub fn says_more(&self) -> bool {
@@ -394,7 +394,7 @@ impl Receiver {
         }
     }
 
-    /// Whether the offered window is tuned.
+    /// Returns whether the offered window is tuned.
     #[inline]
     pub fn tunes(&self) -> bool {
         self.tunes
@@ -441,7 +441,7 @@ impl Receiver {
         self.last_ce = ce;
     }
 
-    /// Whether the next ACK excludes the last segment. The last segment's own ACK waits for the next segment or for the timer.
+    /// Returns whether the next ACK excludes the last segment. The last segment's own ACK waits for the next segment or for the timer.
     #[inline]
     pub fn is_early(&self) -> bool {
         self.early
@@ -596,7 +596,7 @@ impl Receiver {
         }
     }
 
-    /// Whether the ACK waits because the card holds this segment to merge it with later ones; PSH ends the merging.
+    /// Returns whether the ACK waits because the card holds this segment to merge it with later ones; PSH ends the merging.
     fn waits_to_merge(&mut self, now: Time, ts: u32, pushed: bool) -> bool {
         let Some(merge) = self.merge() else { return false };
         if pushed {

@@ -73,13 +73,13 @@ pub(super) struct Scoreboard {
 }
 
 impl Scoreboard {
-    /// Whether no segment is SACKed, lost or retransmitted.
+    /// Returns whether no segment is SACKed, lost or retransmitted.
     #[inline]
     pub fn is_clean(&self) -> bool {
         self.sacked | self.lost | self.retx | self.probes == 0
     }
 
-    /// Whether no segment is SACKed, lost or retransmitted, except by a loss probe.
+    /// Returns whether no segment is SACKed, lost or retransmitted, except by a loss probe.
     #[inline]
     pub fn is_whole(&self) -> bool {
         self.sacked | self.lost | self.retx == 0
@@ -138,12 +138,12 @@ impl Scoreboard {
         }
     }
 
-    /// Whether an outstanding segment is SACKed, lost or retransmitted. There must be room for it.
+    /// Returns whether an outstanding segment is SACKed, lost or retransmitted. There must be room for it.
     pub fn is_marked(&mut self, seq: u32) -> bool {
         *self.flag(seq) & (SACKED | LOST | RETX) != 0
     }
 
-    /// Whether an outstanding segment was ever retransmitted.
+    /// Returns whether an outstanding segment was ever retransmitted.
     pub fn is_repeated(&self, seq: u32) -> bool {
         !self.is_clean() && self.flags[seq as usize & (self.flags.len() - 1)] & EVER != 0
     }
@@ -425,7 +425,7 @@ impl Scoreboard {
         if self.is_clean() { marked } else { marked - (snd_una..snd_nxt).filter(mine).count() }
     }
 
-    /// Whether an outstanding segment is SACKed.
+    /// Returns whether an outstanding segment is SACKed.
     #[cfg(test)]
     pub fn is_sacked(&self, seq: u32) -> bool {
         self.sacked > 0 && self.flags[seq as usize & (self.flags.len() - 1)] & SACKED != 0

@@ -78,7 +78,7 @@ impl SendBuffer {
         self.sk_sndbuf = self.sk_sndbuf.max(sndmem.min(self.wmem));
     }
 
-    /// Whether an application that found the buffer full is woken.
+    /// Returns whether an application that found the buffer full is woken.
     pub fn is_writeable(&self, queued: &Queued) -> bool {
         let wmem_queued = self.wmem_queued(queued);
         wmem_queued + wmem_queued / 2 <= self.sk_sndbuf

@@ -95,7 +95,7 @@ impl Sender {
         self.tcp.open_buffer();
     }
 
-    /// Whether ECN is used, as far as is known.
+    /// Returns whether ECN is used, as far as is known.
     pub fn has_ecn(&self) -> bool {
         self.tcp.ecn.is_on()
     }
@@ -105,7 +105,7 @@ impl Sender {
         self.tcp.ecn.forgo();
     }
 
-    /// Whether data may be sent.
+    /// Returns whether data may be sent.
     pub fn is_established(&self) -> bool {
         self.tcp.is_established()
     }
@@ -270,7 +270,7 @@ impl Sender {
         self.recovery.next_segment(&mut self.tcp, now)
     }
 
-    /// Whether the window is full, so that no segment may be sent: the most common case off the clean path.
+    /// Returns whether the window is full, so that no segment may be sent: the most common case off the clean path.
     #[inline(always)]
     fn is_full(&self) -> bool {
         let asked = self.tcp.due != Due::Nothing || self.tcp.rexmit == Rexmit::New;
@@ -361,7 +361,7 @@ impl Sender {
         self.tcp.stamped_at(now, segment)
     }
 
-    /// Whether everything that was written has been acknowledged.
+    /// Returns whether everything that was written has been acknowledged.
     pub fn all_acked(&self) -> bool {
         self.tcp.snd_una == self.tcp.stream.written
     }
@@ -524,7 +524,7 @@ impl Sender {
         self.tcp.board.stale(self.tcp.snd_una, self.tcp.snd_nxt)
     }
 
-    /// Whether a segment is known to have arrived.
+    /// Returns whether a segment is known to have arrived.
     #[cfg(test)]
     pub(super) fn is_sacked(&self, seq: u32) -> bool {
         seq < self.tcp.snd_una || self.tcp.board.is_sacked(seq)

@@ -32,7 +32,8 @@ impl SmallQueue {
         SmallQueue { limit, mss, waiting: VecDeque::new(), sk_wmem_alloc: 0, wake: Time::NEVER }
     }
 
-    /// Whether another segment may be sent. `rate` is the pacing rate in bytes a second. `few`: at most one segment is outstanding.
+    /// Returns whether another segment may be sent. `rate` is the pacing rate in bytes a second. `few`: at most one segment is
+    /// outstanding.
     pub fn admits(&mut self, now: Time, rate: Option<u64>, few: bool) -> bool {
         while let Some(&(_, truesize)) = self.waiting.front().filter(|first| first.0 <= now) {
             self.sk_wmem_alloc -= truesize;

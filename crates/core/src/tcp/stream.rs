@@ -64,7 +64,7 @@ impl Stream {
         }
     }
 
-    /// Whether any segment that is not acknowledged is shorter than the MSS.
+    /// Returns whether any segment that is not acknowledged is shorter than the MSS.
     #[inline(always)]
     pub fn has_shorts(&self) -> bool {
         !self.shorts.is_empty()
@@ -97,7 +97,8 @@ impl Stream {
         self.mss
     }
 
-    /// Whether this segment with this payload is recognisable as the last of a write: it is short, or the last that may be sent.
+    /// Returns whether this segment with this payload is recognisable as the last of a write: it is short, or the last that may be
+    /// sent.
     #[inline]
     pub fn is_last(&self, seq: u32, payload: u32) -> bool {
         payload < self.mss || (seq + 1 == self.end && self.end != u32::MAX)

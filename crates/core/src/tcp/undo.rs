@@ -38,7 +38,7 @@ impl UndoState {
         self.undo_marker = None;
     }
 
-    /// Whether there is something to undo.
+    /// Returns whether there is something to undo.
     pub fn has_marker(&self) -> bool {
         self.undo_marker.is_some()
     }
@@ -68,12 +68,12 @@ impl UndoState {
         }
     }
 
-    /// Whether every retransmission has been reported as a duplicate.
+    /// Returns whether every retransmission has been reported as a duplicate.
     pub fn all_retrans_dsacked(&self) -> bool {
         self.has_marker() && self.undo_retrans == Some(0)
     }
 
-    /// Whether an ACK with this timestamp echo acknowledges a segment sent before the first retransmission (Linux
+    /// Returns whether an ACK with this timestamp echo acknowledges a segment sent before the first retransmission (Linux
     /// `tcp_packet_delayed`).
     pub fn packet_delayed(&self, echo: Option<u32>) -> bool {
         let before = |stamp: u32| echo.is_some_and(|echo| (echo.wrapping_sub(stamp) as i32) < 0);

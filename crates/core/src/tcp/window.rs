@@ -202,7 +202,7 @@ impl Window {
         (self.rcv_wnd / self.mss).min(self.most).max(1)
     }
 
-    /// Whether an ACK sent now would advertise at least the window that the last ACK advertised.
+    /// Returns whether an ACK sent now would advertise at least the window that the last ACK advertised.
     pub fn keeps(&self) -> bool {
         self.room() >= self.rcv_wnd
     }

@@ -225,7 +225,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Whether the counts agree.
+    /// Returns whether the counts agree.
     fn balance(&self) -> Result<(), String> {
         let packets = self.arrived.0 - self.delivered.0 - self.dropped.0;
         let bytes = self.arrived.1 - self.delivered.1 - self.dropped.1;

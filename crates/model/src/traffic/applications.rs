@@ -28,7 +28,7 @@ pub(crate) enum What {
     Sizes { rate: f64, file: Option<Arc<Vec<u64>>>, group: Option<usize> },
 }
 
-/// Whether flows of this kind run over TCP.
+/// Returns whether flows of this kind run over TCP.
 pub(super) fn is_over_tcp(reader: &Reader<'_>, kind: &str) -> Result<bool, Error> {
     match kind {
         "pings" | "cbr" | "voip" => Ok(false),
@@ -38,7 +38,7 @@ pub(super) fn is_over_tcp(reader: &Reader<'_>, kind: &str) -> Result<bool, Error
 }
 
 impl What {
-    /// Whether the application runs over TCP.
+    /// Returns whether the application runs over TCP.
     pub(super) fn has_tcp(&self) -> bool {
         !matches!(self, What::Pings { .. } | What::Stream { transport: Transport::Udp, .. })
     }

@@ -258,7 +258,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Whether an application waits for this connection's handshake.
+    /// Returns whether an application waits for this connection's handshake.
     pub fn awaits_handshake(&self, conn: u32) -> bool {
         matches!(self.connections[conn as usize].usage, Usage::Exchanges { .. } | Usage::Dial(_))
     }

@@ -152,7 +152,7 @@ impl Browser {
         embedded[..self.next].iter().map(|&bytes| ask(bytes)).collect()
     }
 
-    /// Whether the current page waits for its main object or for the parser.
+    /// Returns whether the current page waits for its main object or for the parser.
     pub fn is_parsing(&self) -> bool {
         !self.parsed && self.missing > 0
     }

@@ -311,7 +311,7 @@ impl Fabric {
         self.schedules.set(self.senders_slot, self.senders.first());
     }
 
-    /// Whether the state of the connections exceeds a core's caches.
+    /// Returns whether the state of the connections exceeds a core's caches.
     #[inline]
     fn has_crowd(&self) -> bool {
         self.delayed_acks.connections() >= self.crowd

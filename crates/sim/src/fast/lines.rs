@@ -82,7 +82,7 @@ impl Line {
         }
     }
 
-    /// Whether packets pass the line without an event.
+    /// Returns whether packets pass the line without an event.
     #[inline(always)]
     pub fn has_no_events(&self) -> bool {
         self.slot.is_none()

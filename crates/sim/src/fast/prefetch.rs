@@ -116,7 +116,7 @@ impl Batch {
         Batch { used, packets: Vec::with_capacity(if used { BATCH } else { 0 }), due: Time::NEVER, slot }
     }
 
-    /// Whether packets are collected.
+    /// Returns whether packets are collected.
     #[inline(always)]
     pub fn is_used(&self) -> bool {
         self.used

@@ -11,7 +11,7 @@ use super::Link;
 use crate::ends::AckOptions;
 use crate::packet::Packet;
 
-/// Whether a discipline of this kind reads the SACK blocks of ACKs.
+/// Returns whether a discipline of this kind reads the SACK blocks of ACKs.
 fn filters_acks(spec: &Spec) -> bool {
     match spec {
         Spec::Cake(params) => params.ack_filter != AckFilter::Off,
@@ -60,7 +60,7 @@ impl Drops<Packet> for Reader<'_> {
 }
 
 impl Link {
-    /// Whether the link needs the SACK blocks of arriving ACKs ([`Link::store_blocks`]).
+    /// Returns whether the link needs the SACK blocks of arriving ACKs ([`Link::store_blocks`]).
     pub fn filters_acks(&self) -> bool {
         self.blocks.is_some()
     }

@@ -65,7 +65,7 @@ impl Pause {
         (pauser.is_some() || meter.is_some()).then(|| Box::new(Pause { pauser, stopped: false, meter }))
     }
 
-    /// Whether every arrival must be checked.
+    /// Returns whether every arrival must be checked.
     pub(super) fn watches(&self) -> bool {
         self.pauser.is_some()
     }
@@ -111,7 +111,7 @@ impl Link {
         self.pause.as_mut()?.pauser.as_mut()?.frames.pop_front()
     }
 
-    /// Whether the next link has paused this one.
+    /// Returns whether the next link has paused this one.
     pub(super) fn is_stopped(&self) -> bool {
         self.pause.as_ref().is_some_and(|pause| pause.stopped)
     }

@@ -147,7 +147,7 @@ impl<'a, N: Net> Sockets<'a, N> {
         if side == Direction::Left { Place::Left(entry.via.0) } else { Place::Right(entry.via.1) }
     }
 
-    /// Whether this end of a connection is open.
+    /// Returns whether this end of a connection is open.
     pub fn is_open(&self, conn: u32, end: End) -> bool {
         self.conns[conn as usize].ends[end as usize].is_some()
     }

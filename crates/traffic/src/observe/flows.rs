@@ -76,8 +76,8 @@ impl<'a> Flows<'a> {
     }
 }
 
-/// Whether a flow's data enters the path at this link. Web and video flows send data from both ends and enter at two
-/// links.
+/// Returns whether a flow's data enters the path at this link. Web and video flows send data from both ends and enter
+/// at two links.
 fn is_first(link: u16, entry: &Entry) -> bool {
     let (right, left) = ((entry.via.0 * 2) as u16, (entry.via.1 * 2 + 1) as u16);
     let first = if entry.direction == Direction::Right { right } else { left };

@@ -36,7 +36,7 @@ fn blocks_compared(newest: &Segment, older: &Segment) -> Ordering {
     if bytes(newest) > bytes(older) { Ordering::Greater } else { Ordering::Equal }
 }
 
-/// Whether the newest ACK carries all information of this older one.
+/// Returns whether the newest ACK carries all information of this older one.
 fn is_idle(older: &Segment, newest: &Segment) -> bool {
     let (tsval, tsecr) = newest.stamps.unwrap_or((0, 0));
     let stamps_fall = older.stamps.is_some_and(|(val, ecr)| after(val, tsval) || after(ecr, tsecr));

@@ -169,7 +169,7 @@ impl Vars {
         down
     }
 
-    /// Whether BLUE or CoDel is active.
+    /// Returns whether BLUE or CoDel is active.
     #[inline]
     pub fn is_active(&self, now: Time) -> bool {
         self.p_drop > 0 || self.count > 0 || signed(now) < self.drop_next

@@ -56,27 +56,27 @@ choice! {
 }
 
 impl FlowMode {
-    /// Whether each flow has a queue of its own.
+    /// Returns whether each flow has a queue of its own.
     pub(super) fn has_flows(self) -> bool {
         self as u8 & 4 != 0
     }
 
-    /// Whether this mode distinguishes source hosts.
+    /// Returns whether this mode distinguishes source hosts.
     pub(super) fn has_sources(self) -> bool {
         self as u8 & 1 != 0
     }
 
-    /// Whether this mode distinguishes destination hosts.
+    /// Returns whether this mode distinguishes destination hosts.
     pub(super) fn has_destinations(self) -> bool {
         self as u8 & 2 != 0
     }
 
-    /// Whether the flows of a source host share one quantum.
+    /// Returns whether the flows of a source host share one quantum.
     pub(super) fn shares_source(self) -> bool {
         self as u8 & 5 == 5
     }
 
-    /// Whether the flows of a destination host share one quantum.
+    /// Returns whether the flows of a destination host share one quantum.
     pub(super) fn shares_destination(self) -> bool {
         self as u8 & 6 == 6
     }

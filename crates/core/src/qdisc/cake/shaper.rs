@@ -30,7 +30,7 @@ impl ByteTime {
         ByteTime { ns, shift }
     }
 
-    /// Whether there is no limit.
+    /// Returns whether there is no limit.
     #[inline]
     pub fn is_free(&self) -> bool {
         self.ns == 0

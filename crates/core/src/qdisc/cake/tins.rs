@@ -220,7 +220,7 @@ impl Tin {
         (self.rate, self.byte_time, self.quantum) = (other.rate, other.byte_time, other.quantum);
     }
 
-    /// Whether there are packets.
+    /// Returns whether there are packets.
     #[inline]
     pub fn has_flows(&self) -> bool {
         self.sparse + self.bulk > 0

@@ -27,11 +27,11 @@ pub trait Law: Copy + Debug + 'static {
     fn since(now: Self::Tick, then: Self::Tick) -> Self::Tick;
     /// `moment` + `span`.
     fn plus(moment: Self::Tick, span: Self::Tick) -> Self::Tick;
-    /// Whether `a` is later (longer) than `b`.
+    /// Returns whether `a` is later (longer) than `b`.
     fn after(a: Self::Tick, b: Self::Tick) -> bool;
-    /// Whether the delay has been above target long enough to drop: `now` has reached `first_above_time`.
+    /// Returns whether the delay has been above target long enough to drop: `now` has reached `first_above_time`.
     fn above_for_long(now: Self::Tick, first_above_time: Self::Tick) -> bool;
-    /// Whether dropping starts again soon enough after `drop_next` to resume at its earlier rate.
+    /// Returns whether dropping starts again soon enough after `drop_next` to resume at its earlier rate.
     fn resumes(now: Self::Tick, drop_next: Self::Tick, interval: Self::Tick) -> bool;
     /// The root for `count` = 1.
     fn first_root() -> Self::Root;

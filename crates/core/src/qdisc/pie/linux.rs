@@ -107,7 +107,7 @@ impl Default for Vars {
 }
 
 impl Vars {
-    /// Whether an arrival of `bytes` at a queue of `backlog` bytes is to be dropped (`pie_drop_early`).
+    /// Returns whether an arrival of `bytes` at a queue of `backlog` bytes is to be dropped (`pie_drop_early`).
     #[inline]
     pub fn drop_early(&mut self, control: &Control, backlog: u32, bytes: u32, rng: &mut Rng) -> bool {
         if self.burst_time > 0 // RFC 8033 §4.4: no drops within a burst

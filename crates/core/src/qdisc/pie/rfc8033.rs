@@ -45,7 +45,7 @@ impl Control {
         Span(now.since(update).0.saturating_sub(1) / self.tupdate.0 * self.tupdate.0)
     }
 
-    /// Whether a delay is below half the target.
+    /// Returns whether a delay is below half the target.
     fn is_low(&self, delay: Span) -> bool {
         delay.0 < self.target.0 / 2
     }
@@ -102,7 +102,7 @@ impl Basic {
         self.current_qdelay
     }
 
-    /// Whether a mark may replace a drop.
+    /// Returns whether a mark may replace a drop.
     pub fn marks(&self) -> bool {
         self.drop_prob < MAX_ECNTH
     }
@@ -133,7 +133,7 @@ impl Basic {
         self.burst_allowance = self.burst_allowance - self.control.tupdate;
     }
 
-    /// Whether an arrival at a queue of `backlog` bytes is to be dropped.
+    /// Returns whether an arrival at a queue of `backlog` bytes is to be dropped.
     pub fn drop_early(&mut self, backlog: u64, rng: &mut Rng) -> bool {
         let low = self.control.is_low(self.current_qdelay) && self.control.is_low(self.qdelay_old);
         if self.drop_prob == 0.0 && low {
@@ -201,7 +201,7 @@ impl Enhanced {
         self.qdelay_old
     }
 
-    /// Whether a mark may replace a drop.
+    /// Returns whether a mark may replace a drop.
     pub fn marks(&self) -> bool {
         self.drop_prob < MAX_ECNTH
     }
@@ -248,7 +248,7 @@ impl Enhanced {
         }
     }
 
-    /// Whether an arrival at a queue of `backlog` bytes is to be dropped.
+    /// Returns whether an arrival at a queue of `backlog` bytes is to be dropped.
     pub fn drop_early(&mut self, backlog: u64, rng: &mut Rng) -> bool {
         if !self.active || self.control.spares(self.drop_prob, self.qdelay_old, backlog) {
             return false;

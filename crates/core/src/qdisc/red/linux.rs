@@ -70,7 +70,7 @@ impl<P: Packet + Copy + Default> RedLinux<P> {
         }
     }
 
-    /// Whether the packet is accepted; it may be marked.
+    /// Returns whether the packet is accepted; it may be marked.
     #[inline]
     fn admit(&mut self, packet: &mut P, action: Action) -> Result<(), DropReason> {
         let reason = match action {

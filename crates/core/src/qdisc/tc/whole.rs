@@ -106,7 +106,7 @@ fn without_prompt(line: &str) -> &str {
     }
 }
 
-/// Whether this is a line of the output of `tc qdisc show` or `tc class show`.
+/// Returns whether this is a line of the output of `tc qdisc show` or `tc class show`.
 fn is_shown(line: &str) -> bool {
     matches!(line.split_ascii_whitespace().next(), Some("qdisc" | "class"))
 }

@@ -90,7 +90,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Whether the state machine has this transition.
+    /// Returns whether the state machine has this transition.
     fn leads_to(self, next: Kind) -> bool {
         match (self, next) {
             (Kind::Startup, Kind::Drain) | (Kind::Drain, Kind::ProbeBw) => true,
@@ -269,7 +269,7 @@ impl Bbr {
         self.target_cwnd = self.target_cwnd(flow);
     }
 
-    /// Whether deriving gains, pacing rate and target again would change nothing.
+    /// Returns whether deriving gains, pacing rate and target again would change nothing.
     fn stands(&self, flow: &Flow) -> bool {
         let (mut bbr, mut again) = (self.clone(), *flow);
         bbr.derive(&mut again);

@@ -121,7 +121,7 @@ impl State {
         matches!(self, State::Down | State::Cruise | State::Refill | State::Up)
     }
 
-    /// Whether the state machine has this transition.
+    /// Returns whether the state machine has this transition.
     fn leads_to(self, next: State) -> bool {
         match (self, next) {
             (State::Startup, State::Drain) | (State::Drain, State::Down) => true,

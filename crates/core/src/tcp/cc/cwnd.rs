@@ -44,7 +44,7 @@ impl Cwnd {
         self.ssthresh
     }
 
-    /// Whether the window is below the slow start threshold.
+    /// Returns whether the window is below the slow start threshold.
     #[inline]
     pub fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
@@ -192,13 +192,13 @@ impl CwndUsage {
         }
     }
 
-    /// Whether the window limits the sender now.
+    /// Returns whether the window limits the sender now.
     #[inline]
     pub fn is_limited(&self) -> bool {
         self.is_limited
     }
 
-    /// Whether the window may grow: it limits the sender or, in slow start, more than half of it was used (Linux
+    /// Returns whether the window may grow: it limits the sender or, in slow start, more than half of it was used (Linux
     /// `tcp_is_cwnd_limited`).
     #[inline]
     pub fn may_grow(&self, cwnd: &Cwnd) -> bool {

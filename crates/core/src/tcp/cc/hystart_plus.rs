@@ -137,7 +137,7 @@ mod tests {
         plus.growth(4.0) == 1.0
     }
 
-    /// Whether a round at `to_ms` after one at `from_ms` begins Conservative Slow Start.
+    /// Returns whether a round at `to_ms` after one at `from_ms` begins Conservative Slow Start.
     fn rise(from_ms: f64, to_ms: f64) -> bool {
         let mut plus = HyStartPlus::new();
         round(&mut plus, 20, from_ms);

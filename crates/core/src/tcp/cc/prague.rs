@@ -97,7 +97,7 @@ impl Prague {
         self.frac_cwnd < self.ssthresh
     }
 
-    /// Whether the flow now behaves as if its RTT were at least `RTT_TARGET`.
+    /// Returns whether the flow now behaves as if its RTT were at least `RTT_TARGET`.
     fn is_rtt_independent(&self) -> bool {
         self.round >= RTT_TRANSITION && !self.in_slow_start()
     }

@@ -127,7 +127,7 @@ impl Scoreboard {
         known
     }
 
-    /// Whether a segment is in the network as an original, or as a loss probe.
+    /// Returns whether a segment is in the network as an original, or as a loss probe.
     fn is_original(&mut self, seq: u32) -> bool {
         let flag = *self.flag(seq);
         flag & (SACKED | LOST | RETX) == 0 && flag & (EVER | PROBE) != EVER

@@ -88,7 +88,7 @@ impl TcpSock {
         window.saturating_sub(self.stream.end - self.snd_nxt)
     }
 
-    /// Whether the application has more data than the buffer has accepted.
+    /// Returns whether the application has more data than the buffer has accepted.
     fn app_waits(&self) -> bool {
         self.stream.end < self.stream.written && self.is_established()
     }
@@ -118,7 +118,7 @@ impl TcpSock {
         true
     }
 
-    /// Whether the host's small queue admits another segment.
+    /// Returns whether the host's small queue admits another segment.
     pub(super) fn host_admits(&mut self, now: Time) -> bool {
         if self.small_queue().is_none() {
             return true;

@@ -36,7 +36,7 @@ impl Ecn {
         Ecn { capable, cep: is_accurate.then_some(FIRST_CEP), queue_cwr: false }
     }
 
-    /// Whether ECN is used: it is on, and the handshake has not shown that the peer lacks it.
+    /// Returns whether ECN is used: it is on, and the handshake has not shown that the peer lacks it.
     pub fn is_on(&self) -> bool {
         self.capable != Capable::Nothing
     }
@@ -46,18 +46,19 @@ impl Ecn {
         self.capable = Capable::Nothing;
     }
 
-    /// Whether SYNs and retransmissions are ECN-capable.
+    /// Returns whether SYNs and retransmissions are ECN-capable.
     pub fn covers_all(&self) -> bool {
         self.capable == Capable::Everything
     }
 
-    /// Whether a new segment with `payload` bytes is ECN-capable. Linux `tcp_ecn_send`: without payload it is not.
+    /// Returns whether a new segment with `payload` bytes is ECN-capable. Linux `tcp_ecn_send`: without payload it is
+    /// not.
     #[inline]
     pub fn covers_data(&self, payload: u32) -> bool {
         self.is_on() && (payload > 0 || self.covers_all())
     }
 
-    /// Whether the peer counts its marks (accurate ECN, RFC 9768).
+    /// Returns whether the peer counts its marks (accurate ECN, RFC 9768).
     pub fn is_accurate(&self) -> bool {
         self.cep.is_some()
     }
@@ -85,7 +86,7 @@ impl Ecn {
         by.min(delivered)
     }
 
-    /// Whether this ACK carries an echo that asks for a reduction (RFC 3168).
+    /// Returns whether this ACK carries an echo that asks for a reduction (RFC 3168).
     pub fn is_echo(&self, ack: &Ack) -> bool {
         !self.is_accurate() && self.is_on() && ack.ece()
     }

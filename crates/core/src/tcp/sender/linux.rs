@@ -72,7 +72,7 @@ impl LinuxRecovery {
         self.tlp.end_seq.map(|end| end - 1)
     }
 
-    /// Whether an ACK with this timestamp echo would show that the recovery was spurious.
+    /// Returns whether an ACK with this timestamp echo would show that the recovery was spurious.
     #[cfg(test)]
     pub fn packet_delayed(&self, echo: u32) -> bool {
         self.undo.packet_delayed(Some(echo))

@@ -381,7 +381,7 @@ impl TcpSock {
         }
     }
 
-    /// Whether the last burst is still being transmitted; then the pacer asks to be woken.
+    /// Returns whether the last burst is still being transmitted; then the pacer asks to be woken.
     pub(super) fn pace_holds(&mut self, now: Time) -> bool {
         self.rate_based.as_mut().is_some_and(|rate_based| rate_based.pacer.holds(now))
     }

@@ -126,7 +126,7 @@ impl TcpSock {
         }
     }
 
-    /// Whether data may be sent.
+    /// Returns whether data may be sent.
     pub(super) fn is_established(&self) -> bool {
         !matches!(self.state, State::Closed | State::SynSent)
     }
@@ -137,7 +137,8 @@ impl TcpSock {
         self.board.pipe(self.snd_una, self.snd_nxt)
     }
 
-    /// Whether the clean path may be taken at all: neither a rate-based congestion control nor the host's bounds forbid it.
+    /// Returns whether the clean path may be taken at all: neither a rate-based congestion control nor the host's bounds forbid
+    /// it.
     pub(super) fn is_plain(&self) -> bool {
         self.rate_based.is_none() && self.bounds.is_none()
     }
@@ -191,7 +192,7 @@ impl TcpSock {
         Span::from_micros(u64::from(self.min_rtt_us))
     }
 
-    /// Whether there is a segment that pacing or the host could hold back. Only then does the sender ask to be woken.
+    /// Returns whether there is a segment that pacing or the host could hold back. Only then does the sender ask to be woken.
     pub(super) fn has_pending(&self) -> bool {
         !self.timer.is_linux() || self.snd_nxt < self.stream.end || matches!(self.rexmit, Rexmit::First | Rexmit::Lost)
     }
@@ -235,7 +236,7 @@ impl TcpSock {
         burst
     }
 
-    /// Whether the next new segment may be sent if the window has room for `limit` segments.
+    /// Returns whether the next new segment may be sent if the window has room for `limit` segments.
     #[inline(never)]
     pub(super) fn bursts_allow(&mut self, now: Time, limit: u32) -> bool {
         let window = self.window(now);
@@ -304,7 +305,7 @@ impl TcpSock {
         self.timer.rearm(now, now + rto);
     }
 
-    /// Whether there is new data that the receiver can take.
+    /// Returns whether there is new data that the receiver can take.
     pub(super) fn has_new_data(&self) -> bool {
         self.snd_nxt < self.stream.end && self.snd_nxt < self.wnd_end
     }

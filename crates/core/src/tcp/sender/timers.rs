@@ -39,7 +39,7 @@ impl XmitTimer {
         XmitTimer { deadline: Time::NEVER, armed: Time::NEVER, kind: Timer::Rto, wheel }
     }
 
-    /// Whether the timer works as in Linux, with RACK and ticks.
+    /// Returns whether the timer works as in Linux, with RACK and ticks.
     #[inline(always)]
     pub fn is_linux(&self) -> bool {
         self.wheel.is_some()
@@ -62,7 +62,7 @@ impl XmitTimer {
         (self.deadline, self.armed) = (at, now);
     }
 
-    /// Whether the timer is due but its tick has not come yet; then `deadline` becomes that tick.
+    /// Returns whether the timer is due but its tick has not come yet; then `deadline` becomes that tick.
     pub fn is_between_ticks(&mut self, now: Time) -> bool {
         let Some(wheel) = self.wheel.filter(|_| self.armed != Time::NEVER) else { return false };
         self.deadline = wheel.expiry(self.armed, self.deadline);
@@ -90,7 +90,7 @@ impl TcpSock {
         tlp::pto(self.rto.srtt(), self.snd_nxt - self.snd_una, self.rto.min())
     }
 
-    /// Whether a loss probe may be sent now (Linux: in states Open and CWR).
+    /// Returns whether a loss probe may be sent now (Linux: in states Open and CWR).
     fn is_probed(&self) -> bool {
         self.state == State::Cwr || self.is_ca_open()
     }

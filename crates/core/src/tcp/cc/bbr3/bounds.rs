@@ -12,7 +12,7 @@ const BETA: (u64, u64) = (7, 10);
 /// §5.5.9 ExtraAckedFilterLen in round trips.
 const EXTRA_ACKED_FILTER_LEN: u32 = 10;
 
-/// Whether `lost` segments are too many of the `tx_in_flight` that were in flight.
+/// Returns whether `lost` segments are too many of the `tx_in_flight` that were in flight.
 fn too_many(lost: u32, tx_in_flight: u32) -> bool {
     u64::from(lost) * LOSS_THRESH.1 > u64::from(tx_in_flight) * LOSS_THRESH.0
 }
@@ -22,7 +22,7 @@ fn beta(segments: u32) -> u32 {
     (u64::from(segments) * BETA.0 / BETA.1) as u32
 }
 
-/// Whether half of the delivered segments were marked (Linux's BBRv3 `bbr_ecn_thresh`).
+/// Returns whether half of the delivered segments were marked (Linux's BBRv3 `bbr_ecn_thresh`).
 pub(super) fn is_half_marked(sample: &RateSample) -> bool {
     sample.delivered_ce > 0 && sample.delivered.is_some_and(|delivered| 2 * sample.delivered_ce >= delivered)
 }

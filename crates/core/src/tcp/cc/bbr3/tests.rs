@@ -121,7 +121,7 @@ impl Lab {
     }
 }
 
-/// Whether `value` is within a share of `expected`, in percent.
+/// Returns whether `value` is within a share of `expected`, in percent.
 fn near(value: u64, expected: u64, percent: u64) -> bool {
     value.abs_diff(expected) * 100 <= expected * percent
 }
