@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sojourn import measures, screen
+from sojourn import screen
 from sojourn.cli.base import (
     bounded,
     cli,
@@ -171,7 +171,7 @@ def _label(one: Size) -> list[str]:
 
 
 def _table(found: Found) -> list[str]:
-    from sojourn import sizing
+    from sojourn import measures, sizing
 
     shown = [address for address in found.sizes[0].measures if measures.path(address) in HEADS]
     shown = [address for address in shown if any(one.measures[address] for one in found.sizes)]
@@ -189,12 +189,16 @@ def _answers(found: Found) -> list[str]:
 
 
 def _head(address: str) -> str:
+    from sojourn import measures
+
     first, second = HEADS[measures.path(address)]
     flow = [measures.of_flow(address)] if address.startswith("flows.") else []
     return " ".join([*flow, first, second]).strip()
 
 
 def _cell(address: str, mean: Mean | None) -> str:
+    from sojourn import measures
+
     if mean is None:
         return "–"
     return number_text(mean.value * (100 if measures.path(address) in PERCENT else 1))
