@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from sojourn import words
-from sojourn.cli.base import cli, fail, format_option, rows_as_csv
+from sojourn.cli.base import Verb, cli, fail, format_option, rows_as_csv
+from sojourn.line import ACCESS, PACKET, buffer_packets, rate_of, rate_text, seconds_of, time_text
 from sojourn.plan import SUFFIX, load
 
-PACKET = 1514
-"""Bytes of a full packet with its Ethernet header. A modem's buffer is counted in such packets here."""
 SHAPED = 0.95
 """A shaper's rate as a share of the line's, so that the queue builds up in the router and not in the modem."""
-ACCESS = {
-    "ethernet": (14, "", "", "the Ethernet header"),
-    "docsis": (18, " docsis", " overhead 4 mpu 64", "the Ethernet header and its checksum"),
-    "vdsl": (22, " bridged-ptm", " overhead 8", "Ethernet and the framing of VDSL2"),
-}
-"""By kind of line: bytes that it counts beyond the IP packet, the parameters for it of cake and htb (which counts an
-Ethernet header by itself), and those bytes in words."""
-RATES = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
-TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 TEXT = """\
 # A home line, written by
@@ -49,7 +40,7 @@ rate = "{down}"
 delay = "{delay}"  # to the servers, one way: with the way back, an idle line has a ping time of {rtt}
 qdisc = "{down_fifo}"
 overhead = {overhead}  # bytes that the line adds to each IP packet: {overhead_words}
-up = {{ rate = "{up}", qdisc = "{up_fifo}" }}
+{linklayer}up = {{ rate = "{up}", qdisc = "{up_fifo}" }}
 
 # Traffic of a busy home, all at once. Remove the flows that yours does not have.
 [[flow]]
@@ -96,33 +87,27 @@ zip = [["hop.home.qdisc", "hop.home.up.qdisc"]]
 """
 
 
-def _rate(_context: click.Context, option: click.Parameter, text: str) -> int:
-    """A rate in bits per second."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(bit|kbit|mbit|gbit)", text.strip().lower())
-    value = round(float(found[1]) * RATES[found[2]]) if found else 0
-    if not 64_000 <= value <= 10**10:
+def _rate(_context: click.Context, option: click.Parameter, text: str | None) -> int | None:
+    """A rate in bit/s."""
+    value = None if text is None else rate_of(text) or 0
+    if value is not None and not 64_000 <= value <= 10**10:
         fail(
             f"{option.opts[0]} = {text}: expected a rate from 64kbit to 10gbit, such as 20mbit (bit, kbit, mbit, gbit)"
         )
     return value
 
 
-def _seconds(text: str) -> float | None:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(us|ms|s)", text.strip().lower())
-    return float(found[1]) * TIMES[found[2]] if found else None
-
-
 def _rtt(_context: click.Context, option: click.Parameter, text: str) -> float:
     """A time in seconds."""
-    value = _seconds(text)
+    value = seconds_of(text)
     if value is None or not 1e-4 <= value <= 10:
         fail(f"{option.opts[0]} = {text}: expected a time from 100us to 10s, such as 30ms (us, ms, s)")
     return value
 
 
 def _buffer(_context: click.Context, option: click.Parameter, text: str) -> str:
-    """Parses a buffer's size: a time at the line's rate, or a number of packets."""
-    value = _seconds(text)
+    """Checks a buffer's size: a time at the line's rate, or a number of packets."""
+    value = seconds_of(text)
     packets = text.isdecimal() and 1 <= int(text) <= 10**6
     if not packets and (value is None or not 1e-3 <= value <= 60):
         fail(
@@ -130,6 +115,48 @@ def _buffer(_context: click.Context, option: click.Parameter, text: str) -> str:
             "or a number of packets from 1 to 1000000, such as 1000"
         )
     return text
+
+
+def line_options(*, required: bool) -> Callable[[Verb], Verb]:
+    """The options that describe an access line: its rates, the round-trip time, the modem's buffer and its framing."""
+    options = (
+        click.option(
+            "--down", required=required, callback=_rate, metavar="RATE", help="The line's rate to the home: 20mbit."
+        ),
+        click.option(
+            "--up", required=required, callback=_rate, metavar="RATE", help="The line's rate from the home: 2mbit."
+        ),
+        click.option(
+            "--rtt",
+            default="30ms",
+            show_default=True,
+            callback=_rtt,
+            metavar="TIME",
+            help="Round-trip time to the servers on an idle line.",
+        ),
+        click.option(
+            "--buffer",
+            default="500ms",
+            show_default=True,
+            callback=_buffer,
+            metavar="SIZE",
+            help="The modem's buffer, each way: how long a packet waits when it is full (800ms), or packets (1000).",
+        ),
+        click.option(
+            "--access",
+            type=click.Choice(list(ACCESS)),
+            default="ethernet",
+            show_default=True,
+            help="The kind of line: what it counts beyond the IP packet.",
+        ),
+    )
+
+    def with_options(command: Verb) -> Verb:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return with_options
 
 
 @cli.command(
@@ -140,31 +167,7 @@ Examples:
 """
 )
 @click.argument("name")
-@click.option("--down", required=True, callback=_rate, metavar="RATE", help="The line's rate to the home: 20mbit.")
-@click.option("--up", required=True, callback=_rate, metavar="RATE", help="The line's rate from the home: 2mbit.")
-@click.option(
-    "--rtt",
-    default="30ms",
-    show_default=True,
-    callback=_rtt,
-    metavar="TIME",
-    help="Round-trip time to the servers on an idle line.",
-)
-@click.option(
-    "--buffer",
-    default="500ms",
-    show_default=True,
-    callback=_buffer,
-    metavar="SIZE",
-    help="The modem's buffer, each way: how long a packet waits when it is full (800ms), or packets (1000).",
-)
-@click.option(
-    "--access",
-    type=click.Choice(list(ACCESS)),
-    default="ethernet",
-    show_default=True,
-    help="The kind of line: what it counts beyond the IP packet.",
-)
+@line_options(required=True)
 @format_option()
 def new(name: str, down: int, up: int, rtt: float, buffer: str, access: str, form: str) -> None:
     """Write a commented scenario file for a home line.
@@ -193,8 +196,8 @@ def new(name: str, down: int, up: int, rtt: float, buffer: str, access: str, for
 
 def scenario(name: str, down: int, up: int, rtt: float, buffer: str, access: str) -> str:
     """The text of a home line's scenario; rates in bits per second, `rtt` in seconds, `buffer` as its option has it."""
-    overhead, _, _, overhead_words = ACCESS[access]
-    fifos = [f"pfifo limit {packets(buffer, rate)}" for rate in (down, up)]
+    kind = ACCESS[access]
+    fifos = [f"pfifo limit {buffer_packets(buffer, rate)}" for rate in (down, up)]
     duration = 60 if down + up <= 300e6 else 20
     command = f"sojourn new {name} --down {rate_text(down)} --up {rate_text(up)} --rtt {time_text(rtt)}"
     return TEXT.format(
@@ -205,15 +208,16 @@ def scenario(name: str, down: int, up: int, rtt: float, buffer: str, access: str
         up=rate_text(up),
         duration=f"{duration}s",
         start=f"{duration // 6}s",
-        down_buffer=buffer_text(packets(buffer, down), down),
-        up_buffer=buffer_text(packets(buffer, up), up),
+        down_buffer=buffer_text(buffer_packets(buffer, down), down),
+        up_buffer=buffer_text(buffer_packets(buffer, up), up),
         packet=PACKET,
         delay=time_text(rtt / 2),
         rtt=time_text(rtt),
         down_fifo=fifos[0],
         up_fifo=fifos[1],
-        overhead=overhead,
-        overhead_words=overhead_words,
+        overhead=kind.overhead,
+        overhead_words=kind.words,
+        linklayer="" if kind.linklayer == "ethernet" else f'linklayer = "{kind.linklayer}"\n',
         percent=round(SHAPED * 100),
         down_lines=lines(fifos[0], down, access),
         up_lines=lines(fifos[1], up, access),
@@ -222,38 +226,17 @@ def scenario(name: str, down: int, up: int, rtt: float, buffer: str, access: str
 
 def lines(fifo: str, rate: int, access: str) -> str:
     """The disciplines compared in one direction, a line each."""
-    _, cake, htb, _ = ACCESS[access]
+    kind = ACCESS[access]
     shaped = rate_text(int(rate * SHAPED))
     compared = (
         fifo,
-        f"htb rate {shaped}{htb} child codel",
-        f"htb rate {shaped}{htb} child fq_codel",
-        f"cake bandwidth {shaped}{cake}",
+        f"htb rate {shaped}{kind.htb} child codel",
+        f"htb rate {shaped}{kind.htb} child fq_codel",
+        f"cake bandwidth {shaped}{kind.cake}",
     )
     return "\n".join(f'  "{line}",' for line in compared)
-
-
-def packets(buffer: str, rate: int) -> int:
-    """A buffer in packets."""
-    seconds = _seconds(buffer)
-    return int(buffer) if seconds is None else max(1, round(seconds * rate / 8 / PACKET))
 
 
 def buffer_text(count: int, rate: int) -> str:
     """How long a packet waits at the end of a full buffer, and the packets before it."""
     return f"{words.time_text(count * PACKET * 8e3 / rate)} behind {count} {'packet' if count == 1 else 'packets'}"
-
-
-def rate_text(rate: int) -> str:
-    """A rate in the largest unit in which it is a whole number."""
-    unit = next(unit for unit in reversed(RATES) if rate % RATES[unit] == 0)
-    return f"{rate // RATES[unit]}{unit}"
-
-
-def time_text(seconds: float) -> str:
-    """A time in the largest unit in which it is a whole number, or in microseconds."""
-    micros = round(seconds * 1e6)
-    for unit, size in (("s", 10**6), ("ms", 10**3)):
-        if micros % size == 0:
-            return f"{micros // size}{unit}"
-    return f"{micros}us"

@@ -1,0 +1,86 @@
+"""An access line, as its user knows it: its rates, its buffers, and what it adds to each packet."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+PACKET = 1514
+"""Bytes of a full packet with its Ethernet header. A modem's buffer is counted in such packets here."""
+RATES = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
+TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+@dataclass(frozen=True)
+class Access:
+    """A kind of access line."""
+
+    overhead: int
+    """Bytes that it counts beyond the IP packet."""
+    cake: str
+    """The parameters of cake that count them, after a space."""
+    htb: str
+    """The same for htb, which counts an Ethernet header by itself."""
+    words: str
+    """What these bytes are."""
+    linklayer: str = "ethernet"
+    """How packets are framed: `ethernet`, or `atm` in cells of 53 bytes with 48 bytes of payload."""
+    uncertain: float = 0.04
+    """By which share the line's real rate may be below the one that is told, if the user does not say it."""
+
+
+_ETHERNET = Access(14, "", "", "the Ethernet header")
+_FIBRE = Access(18, " overhead 18", " overhead 4", "the Ethernet header and its checksum")
+_CABLE = Access(18, " docsis", " overhead 4 mpu 64", "the Ethernet header and its checksum", uncertain=0.1)
+_VDSL = Access(22, " bridged-ptm", " overhead 8", "Ethernet and the framing of VDSL2")
+_ADSL = Access(40, " pppoe-llcsnap", " overhead 26 linklayer atm", "PPPoE, Ethernet and AAL5, in ATM cells", "atm")
+_LTE = Access(14, "", "", "the Ethernet header of the modem's interface", uncertain=0.3)
+_GEO = Access(14, "", "", "the Ethernet header of the modem's interface", uncertain=0.1)
+ACCESS = {
+    "ethernet": _ETHERNET,
+    "fibre": _FIBRE,
+    "docsis": _CABLE,
+    "cable": _CABLE,
+    "vdsl": _VDSL,
+    "adsl": _ADSL,
+    "dsl": _ADSL,
+    "lte": _LTE,
+    "geo": _GEO,
+}
+"""The kinds of access line by name. `cable` is DOCSIS. `dsl` is ADSL, which adds the most bytes: a shaper that counts too
+many bytes is a little slow, and one that counts too few leaves the queue in the modem."""
+
+
+def rate_of(text: str) -> int | None:
+    """Returns a rate such as `20mbit` in bit/s, or None for other text."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(bit|kbit|mbit|gbit)", text.strip().lower())
+    return round(float(found[1]) * RATES[found[2]]) if found else None
+
+
+def seconds_of(text: str) -> float | None:
+    """Returns a time such as `30ms` in seconds, or None for other text."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(us|ms|s)", text.strip().lower())
+    return float(found[1]) * TIMES[found[2]] if found else None
+
+
+def buffer_packets(buffer: str, rate: int) -> int:
+    """Returns the size of a buffer in packets. `buffer` is a number of packets, or the time that a packet waits at the
+    end of a full buffer at this rate in bit/s.
+    """
+    seconds = seconds_of(buffer)
+    return int(buffer) if seconds is None else max(1, round(seconds * rate / 8 / PACKET))
+
+
+def rate_text(rate: int) -> str:
+    """A rate in the largest unit in which it is a whole number."""
+    unit = next(unit for unit in reversed(RATES) if rate % RATES[unit] == 0)
+    return f"{rate // RATES[unit]}{unit}"
+
+
+def time_text(seconds: float) -> str:
+    """A time in the largest unit in which it is a whole number, or in microseconds."""
+    micros = round(seconds * 1e6)
+    for unit, size in (("s", 10**6), ("ms", 10**3)):
+        if micros % size == 0:
+            return f"{micros // size}{unit}"
+    return f"{micros}us"

@@ -1,0 +1,244 @@
+"""Finds a setting: plays the grid with few seeds, the better ones with more, and the finalists with fresh ones.
+
+The seeds that chose the finalists are not those that report them: a setting that was lucky in the search is not lucky
+again. Every run is kept in a store, so that a search that was stopped goes on, and a repeated one costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from sojourn import pipeline, worlds
+from sojourn.errors import Refusal
+from sojourn.executors import Executor
+from sojourn.pipeline import Results
+from sojourn.runs import Runs
+from sojourn.tune import candidates as settings
+from sojourn.tune import judge
+from sojourn.tune.candidates import Candidate, Parameters
+from sojourn.tune.judge import Scores
+from sojourn.tune.task import Task, variations
+
+Tell = Callable[[float, float], None]
+Watch = Callable[[str], AbstractContextManager[Tell]]
+"""Makes a progress display for a stage with this name."""
+
+FIRST_SEEDS, RACE_SEEDS, VARIED_SEEDS = 2, 5, 3
+FRESH = 1001
+"""The first seed of the finalists' report."""
+KEPT = 1 / 4
+"""The share of a discipline's settings that goes on to the next stage."""
+FEWEST = 3
+"""But at least as many of each discipline."""
+FINALISTS = 3
+"""Settings of each discipline in the final."""
+NEAR_COST = 1.5
+"""Finalists whose costs are apart by at most this many steps are near-equals: the most robust one is chosen."""
+FACTORS = (0.25, 0.5, 0.7, 1.4, 2.0, 4.0)
+"""By what each parameter of the chosen setting is multiplied to see how much depends on it."""
+
+
+class Interrupted(Exception):
+    """Raised when the user stops a search. The finished runs are kept."""
+
+
+@dataclass
+class Player:
+    """Plays settings on a task, and keeps the runs."""
+
+    runs: Callable[[], Runs]
+    """Returns where runs are kept: a new view of the same store for each plan."""
+    executor: Executor
+    world: worlds.World = field(default_factory=worlds.Simulator)
+    watch: Watch | None = None
+    played: int = 0
+    """Runs that were played now."""
+    count: int = 0
+    """Runs that were used."""
+
+    def play(self, stage: str, task: Task, chosen: Sequence[Candidate], seed: int, seeds: int) -> Scores:
+        """Plays each setting with each seed. Raises Interrupted after Ctrl-C, and Refusal for what cannot be played."""
+        plan = task.plan([one.lines for one in chosen], seed, seeds)
+        if self.watch is None:
+            return judge.read(task, chosen, self._execute(plan, lambda _done, _all: None))
+        with self.watch(f"{stage}, {len(plan)} runs") as tell:
+            return judge.read(task, chosen, self._execute(plan, tell))
+
+    def _execute(self, plan: pipeline._core.Plan, tell: Tell) -> Results:
+        done = pipeline.execute(plan, self.runs(), world=self.world, executor=self.executor, tell=tell)
+        self.played += done.played
+        self.count += done.count
+        if done.interrupted:
+            raise Interrupted
+        if done.skipped:
+            raise Refusal(f"world {done.world}: {done.skipped[0]['set']}: {done.skipped[0]['reason']}")
+        return done
+
+
+@dataclass(frozen=True)
+class Varied:
+    """The finalists on another link, or with other traffic."""
+
+    name: str
+    scores: Scores
+    regrets: Mapping[str, tuple[float, ...]]
+    """By number: how much worse each finalist is than the best finalist. Throughput and pages as a share, sparse flows in
+    ms."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """The chosen setting with one parameter changed."""
+
+    candidate: Candidate
+    parameter: str
+    value: float
+    cost: float
+    """Its cost less that of the chosen setting, in steps."""
+    is_chosen: bool = False
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found."""
+
+    task: Task
+    searched: Scores
+    """Every setting of the grid and today's ones, with the first seeds."""
+    final: Scores
+    """The finalists and today's settings, with fresh seeds."""
+    chosen: Candidate
+    best: Mapping[str, Candidate]
+    """The best setting of each discipline."""
+    varied: tuple[Varied, ...]
+    sensitivity: tuple[Step, ...]
+    confirmed: Scores | None = None
+    """The chosen and today's settings in the kernel world."""
+
+    @property
+    def place(self) -> int:
+        """The place of the chosen setting in the final."""
+        return self.final.candidates.index(self.chosen)
+
+
+def search(task: Task, disciplines: Sequence[str], player: Player, seeds: int = 10) -> Found:
+    """Finds a setting for a task, among those of the disciplines. Raises Interrupted and Refusal as `Player.play`."""
+    today = settings.baselines(task, disciplines)
+    every = settings.unique([*today, *settings.grid(task, disciplines)])
+    searched = player.play("search", task, every, 1, FIRST_SEEDS)
+    kept = _best(searched, disciplines, KEPT, FEWEST)
+    kept = settings.unique([*kept, *(one for first in kept for one in _lower(task, first))])
+    raced = player.play("race", task, settings.unique([*today, *kept]), 1, RACE_SEEDS)
+    finalists = _best(raced, disciplines, 0.0, FINALISTS)
+    final = player.play("final", task, settings.unique([*today, *finalists]), FRESH, seeds)
+    best = {kind: _best(final, [kind], 0.0, 1)[0] for kind in disciplines}
+    varied = tuple(_varied(task, list(best.values()), player))
+    chosen = choose(final, best, varied)
+    return Found(task, searched, final, chosen, best, varied, tuple(_sensitivity(task, chosen, player)))
+
+
+def confirm(found: Found, player: Player, seeds: int) -> Found:
+    """Plays the chosen setting and today's ones in the player's world, with the seeds of the final."""
+    shown = settings.unique([found.chosen, *(one for one in found.final.candidates if one.baseline and one.kind != "ccaq")])
+    played = player.play("confirmation", found.task, shown, FRESH, seeds)
+    return replace(found, confirmed=played)
+
+
+def _best(scores: Scores, disciplines: Sequence[str], share: float, fewest: int) -> list[Candidate]:
+    """Returns the best settings of each discipline, the best first."""
+    found = []
+    for kind in disciplines:
+        own = judge.ranked(scores, kind)
+        found += [scores.candidates[place] for place in own[: max(fewest, round(share * len(own)))]]
+    return found
+
+
+def _lower(task: Task, first: Candidate) -> Iterator[Candidate]:
+    """The same setting with lower rates of the shaper."""
+    if first.share is not None and not first.baseline:
+        for share in settings.LOWER_SHARES[1:]:
+            yield settings.candidate(task, first.kind, first.parameters, round(share * first.share, 3))
+
+
+def _varied(task: Task, best: Sequence[Candidate], player: Player) -> Iterator[Varied]:
+    """Plays each discipline's best setting, and today's rules, on other links and with other traffic."""
+    for name, other in variations(task).items():
+        scores = player.play(name, other, best, FRESH, VARIED_SEEDS)
+        yield Varied(name, scores, regrets(scores))
+
+
+def regrets(scores: Scores) -> dict[str, tuple[float, ...]]:
+    """Returns by how much each setting is worse than the best one of them."""
+    found = {}
+    for name in judge.JUDGED:
+        means = [mean.value if (mean := scores.mean(name, place)) else np.nan for place in range(len(scores.candidates))]
+        if np.isnan(means).all():
+            continue
+        best = np.nanmax(means) if name == "throughput" else np.nanmin(means)
+        worse = {"throughput": 1 - np.asarray(means) / max(best, 1e-9), "sparse": np.asarray(means) - best}
+        found[name] = tuple(float(one) for one in worse.get(name, np.asarray(means) / max(best, 1e-9) - 1))
+    return found
+
+
+def choose(final: Scores, best: Mapping[str, Candidate], varied: Sequence[Varied]) -> Candidate:
+    """Chooses among the best settings of the disciplines: the one with the lowest cost or, among near-equals, the one
+    whose worst regret over the variations is the least. A discipline that no stock kernel has is chosen only if it is
+    the only one.
+    """
+    stock = [one for kind, one in best.items() if kind in settings.STOCK] or list(best.values())
+    by_cost = dict(zip(stock, map(float, judge.costs(final.of(stock))), strict=True))
+    least = min(by_cost.values())
+    near = [one for one in stock if by_cost[one] <= least + NEAR_COST]
+    return min(near, key=lambda one: (worst_regret(one, varied), by_cost[one]))
+
+
+def worst_regret(one: Candidate, varied: Sequence[Varied]) -> float:
+    """Returns the largest regret of a setting over all variations and numbers, in steps."""
+    found = [0.0]
+    for variation in varied:
+        place = variation.scores.candidates.index(one)
+        for name, values in variation.regrets.items():
+            step = judge.LEAST_STEP_MS["sparse"] if name == "sparse" else judge.STEPS[name]
+            found.append(values[place] / step)
+    return max(found)
+
+
+def _sensitivity(task: Task, chosen: Candidate, player: Player) -> Iterator[Step]:
+    """Plays the chosen setting with each of its times changed by `FACTORS`, the others as they are."""
+    numbers = {name: float(one) for name, one in _numbers(chosen.parameters).items()}
+    if not numbers:
+        return
+    changed: list[tuple[str, float, Candidate]] = []
+    for name, value in numbers.items():
+        for factor in FACTORS:
+            parameters = {**chosen.parameters, name: value * factor}
+            if parameters.get("target", 0.0) > parameters.get("interval", float("inf")):
+                continue
+            changed.append((name, value * factor, settings.candidate(task, chosen.kind, parameters, chosen.share)))
+    shown = settings.unique([chosen, *(one for _, _, one in changed)])
+    scores = player.play("sensitivity", task, shown, FRESH, VARIED_SEEDS)
+    costs = dict(zip((one.lines for one in shown), judge.costs(scores), strict=True))
+    for name, value in numbers.items():
+        yield Step(chosen, name, value, 0.0, is_chosen=True)
+    for name, value, one in changed:
+        yield Step(one, name, value, float(costs[one.lines] - costs[chosen.lines]))
+
+
+def _numbers(parameters: Parameters) -> dict[str, float]:
+    return {name: value for name, value in parameters.items() if not isinstance(value, bool)}
+
+
+def flat(steps: Sequence[Step], parameter: str) -> tuple[float, float]:
+    """Returns the range of a parameter, around the chosen value, in which the cost grows by at most one step."""
+    own = sorted((one for one in steps if one.parameter == parameter), key=lambda one: one.value)
+    middle = next(place for place, one in enumerate(own) if one.is_chosen)
+    low = high = middle
+    while low > 0 and own[low - 1].cost <= 1:
+        low -= 1
+    while high < len(own) - 1 and own[high + 1].cost <= 1:
+        high += 1
+    return own[low].value, own[high].value
