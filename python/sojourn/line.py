@@ -20,13 +20,13 @@ class Access:
     cake: str
     """The parameters of cake that count them, after a space."""
     htb: str
-    """The same for htb, which counts an Ethernet header by itself."""
+    """The parameters of htb, which counts an Ethernet header by itself."""
     words: str
-    """What these bytes are."""
+    """These bytes in words."""
     linklayer: str = "ethernet"
     """How packets are framed: `ethernet`, or `atm` in cells of 53 bytes with 48 bytes of payload."""
     uncertain: float = 0.04
-    """By which share the line's real rate may be below the one that is told, if the user does not say it."""
+    """By which share the line's real rate may be below the stated one, if the user does not say it."""
 
 
 _ETHERNET = Access(14, "", "", "the Ethernet header")
@@ -47,8 +47,8 @@ ACCESS = {
     "lte": _LTE,
     "geo": _GEO,
 }
-"""The kinds of access line by name. `cable` is DOCSIS. `dsl` is ADSL, which adds the most bytes: a shaper that counts too
-many bytes is a little slow, and one that counts too few leaves the queue in the modem."""
+"""The kinds of access line by name. `cable` is DOCSIS. `dsl` is ADSL, which adds the most bytes: a shaper that counts
+too many bytes is a little slow, and one that counts too few leaves the queue in the modem."""
 
 
 def rate_of(text: str) -> int | None:

@@ -49,6 +49,7 @@ VERBS = {
     "report": "report",
     "run": "run",
     "size": "size",
+    "tune": "tune",
     "store": "store",
     "sweep": "sweep",
     "verify": "verify",

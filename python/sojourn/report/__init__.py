@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from sojourn import headline, paired, pictures, plot, queues, rows, table, tcline
 from sojourn.cases import Case, Cases, case_list, of_records
@@ -86,15 +86,7 @@ def page(
     baseline: str | None = None,
 ) -> str:
     """Returns the page as text. `shown` is iterated last, so that its pictures can be drawn in the meantime."""
-    environment = Environment(
-        loader=PackageLoader("sojourn", "report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["unbroken"] = _unbroken
-    template = environment.get_template("report.html.j2")
+    template = template_of("report.html.j2")
     first = runs[0]
     cases = of_records(runs)
     tables = table.tables(cases)
@@ -129,6 +121,19 @@ def page(
         interrupted=interrupted,
         answer=headlines,
     )
+
+
+def template_of(name: str) -> Template:
+    """Returns one of the room's templates. A name that a template uses and nobody passes is an error."""
+    environment = Environment(
+        loader=PackageLoader("sojourn", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["unbroken"] = _unbroken
+    return environment.get_template(name)
 
 
 def answer(cases: Cases) -> str:

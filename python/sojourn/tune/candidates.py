@@ -1,8 +1,8 @@
 """The settings that are compared: a grid of each discipline's parameters, and what people set today.
 
-Intervals, targets and cake's rtt are tried in proportion to the base RTT, since what matters to CoDel is how long
-a sender takes to react. A target is never shorter than a packet of the link takes, so that a queue of one packet is
-never called a standing queue (RFC 8289 §4.3). The shaper's rate is not searched: throughput is linear in it, and delay is
+Intervals, targets and cake's rtt are tried in proportion to the base RTT, since what matters to CoDel is how long a
+sender takes to react. A target is never shorter than a packet of the link takes, so that a queue of one packet is never
+called a standing queue (RFC 8289 §4.3). The shaper's rate is not searched: throughput is linear in it, and delay is
 flat up to the real rate and grows to that of the modem's buffer above it. It follows from how uncertain the rate is.
 """
 
@@ -34,7 +34,7 @@ INTERVALS = (0.75, 1.0, 1.5, 2.0, 3.0)
 TARGETS = (0.05, 0.1, 0.2, 0.3)
 """CoDel's target as a share of the interval (RFC 8289 §4.3: 5 to 10 % where a packet takes less)."""
 LONG_TARGETS = (0.03, *TARGETS)
-"""The same where the base RTT is at least `LONG_RTT_S`."""
+"""Targets where the base RTT is at least `LONG_RTT_S`."""
 LONG_RTT_S = 0.1
 PIE_TARGETS_S = (0.005, 0.01, 0.015, 0.03, 0.06)
 PIE_UPDATES_S = (0.015, 0.03)
@@ -59,10 +59,10 @@ class Candidate:
     lines: tuple[str, ...]
     """The discipline of each queue, as tc writes it."""
     share: float | None
-    """The shaper's rate as a share of the told one; None without a shaper."""
+    """The shaper's rate as a share of the stated one; None without a shaper."""
     parameters: Parameters = field(default_factory=dict, hash=False)
     baseline: str = ""
-    """What the setting is called if people set it today without a search; empty for one of the grid."""
+    """The name of a setting that people use today without a search; empty for one of the grid."""
 
     @property
     def label(self) -> str:
@@ -78,7 +78,8 @@ class Candidate:
 
 
 def highest_share(uncertain: float) -> float:
-    """Returns the shaper's rate as a share of the told rate, which the real one may be below by the share `uncertain`."""
+    """Returns the shaper's rate as a share of the stated rate, which the real one may be below by the share
+    `uncertain`."""
     return round(min(HIGHEST_SHARE, BELOW * (1 - uncertain)), 3)
 
 
@@ -106,42 +107,46 @@ DEFAULTS: Mapping[str, Mapping[str, float]] = {
 def distance(one: Candidate) -> float:
     """Returns how far a setting is from its discipline's defaults: the sum of the logarithms of the factors."""
     known = DEFAULTS.get(one.kind, {})
-    return sum(abs(math.log(one.parameters[name] / default)) for name, default in known.items() if name in one.parameters)
+    return sum(
+        abs(math.log(one.parameters[name] / default)) for name, default in known.items() if name in one.parameters
+    )
 
 
 # ---- lines ----
 
 
-def candidate(
-    task: Task, kind: str, parameters: Parameters, share: float | None, baseline: str = ""
-) -> Candidate:
+def candidate(task: Task, kind: str, parameters: Parameters, share: float | None, baseline: str = "") -> Candidate:
     """Returns a discipline with these parameters for all queues of the task, shaped at a share of the rate."""
     lines = []
     for queue in task.queues:
-        own = " ".join([kind, *_words(kind, parameters, queue)])
+        own = " ".join([kind, *inner_words(kind, parameters, queue)])
         if not queue.shaped:
             share = 1.0 if kind == "cake" and queue.constant and baseline != PLAIN_CAKE else None
         lines.append(own if share is None else shaped(own, queue, share))
-    return Candidate(kind, tuple(lines), share if any(queue.shaped for queue in task.queues) else None, parameters, baseline)
+    return Candidate(
+        kind, tuple(lines), share if any(queue.shaped for queue in task.queues) else None, parameters, baseline
+    )
 
 
 def shaped(line: str, queue: Queue, share: float) -> str:
     """Returns a discipline's line below a shaper: htb, or cake's own."""
-    rate = rate_text(_rounded_rate(queue.rate_bps * share))
+    rate = rate_text(shaped_bps(queue, share))
     kind, _, rest = line.partition(" ")
     if kind == "cake":
         return f"cake bandwidth {rate}{queue.access.cake} {rest}".strip()
     return f"htb rate {rate}{queue.access.htb} child {line}"
 
 
-def _rounded_rate(bps: float) -> int:
-    """Rounds a rate down to three digits."""
-    unit = 10 ** max(0, len(str(int(bps))) - 3)
-    return int(bps) // unit * unit
+def shaped_bps(queue: Queue, share: float) -> int:
+    """Returns this share of a queue's rate in bit/s, rounded down to three digits and to whole kbit/s."""
+    bps = round(queue.rate_bps * share, 3)
+    unit = max(1000, int(10 ** max(0, len(str(int(bps))) - 3)))
+    return max(1000, int(bps // unit) * unit)
 
 
-def _words(kind: str, parameters: Parameters, queue: Queue) -> Iterator[str]:
-    """The parameters of a discipline in a queue. The target is at least a packet's time, and ingress is for downloads."""
+def inner_words(kind: str, parameters: Parameters, queue: Queue) -> Iterator[str]:
+    """The parameters of a discipline in a queue. The target is at least a packet's time, and ingress is for
+    downloads."""
     if queue.limit is not None and kind not in ("cake", "noqueue"):
         yield f"limit {queue.limit}"
     for name, value in parameters.items():
@@ -220,9 +225,10 @@ def sqm_target_s(bps: float) -> float:
 
 
 def baselines(task: Task, disciplines: Sequence[str]) -> list[Candidate]:
-    """Returns what is set today: nothing, defaults, the rules of sqm-scripts and of cake, and 65/300 of the rural paper.
+    """Returns what is set today: nothing, defaults, the rules of sqm-scripts and of cake, and 65/300 of the rural
+    paper.
 
-    Where the router shapes, these do so at 90 % of the told rate.
+    Where the router shapes, these do so at 90 % of the stated rate.
     """
     shaped_here = any(queue.shaped for queue in task.queues)
     share = BY_HAND if shaped_here else None

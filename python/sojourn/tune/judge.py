@@ -1,8 +1,8 @@
-"""What makes one setting better than another.
+"""How settings are judged, and when one counts as better than another.
 
 Four numbers of each run are judged. Throughput and the delay of sparse flows pull in opposite directions; pages feel
-both; and the delay of the long flows themselves keeps a search from ever longer targets, which cost sparse flows nothing
-where flows have queues of their own. Settings are played with the same seeds, so all differences are paired.
+both; and the delay of the long flows themselves keeps a search from ever longer targets, which cost sparse flows
+nothing where flows have queues of their own. Settings are played with the same seeds, so all differences are paired.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ OWN_LEAST_MS, OWN_PACKETS, OWN_RTT = 30.0, 7, 0.3
 """The long flows' own mean RTT may be above the base RTT by this many ms, by this many packets, or by this share of the
 base RTT: whichever is the most."""
 SHARED = 1.5
-"""Where all flows share a queue, sparse flows wait as the long ones do, at the 95th percentile this many times as long as
-these on average. No setting changes that, so it is no condition there."""
+"""Where all flows share a queue, sparse flows wait as the long ones do, at the 95th percentile this many times as long
+as these on average. No setting changes that, so it is no condition there."""
 NEAR = 0.02
 """Settings with at least the highest throughput less this share are equal in throughput."""
 LOST = 25.0
@@ -186,12 +186,16 @@ def violations(scores: Scores) -> dict[str, Floats]:
     return {name: np.nan_to_num(one) for name, one in found.items()}
 
 
+def _broken(scores: Scores) -> Floats:
+    """Returns by how many steps each setting breaks all conditions together."""
+    return np.asarray(np.sum(list(violations(scores).values()), axis=0))
+
+
 def lost(scores: Scores) -> Floats:
-    """Returns by which share the throughput of each setting is below the highest of those that meet all conditions, or of
-    all if none does.
-    """
+    """Returns by which share the throughput of each setting is below the highest of those that meet all conditions, or
+    of all if none does."""
     through = _means(scores.throughput)
-    broken = sum(violations(scores).values())
+    broken = _broken(scores)
     highest = through[broken == 0].max() if (broken == 0).any() else through.max()
     return np.asarray(np.maximum(1 - through / max(float(highest), 1e-9), 0))
 
@@ -221,7 +225,7 @@ def ranked(scores: Scores, kind: str) -> list[int]:
     shaped = any(queue.shaped for queue in scores.task.queues)
     of_kind = [place for place, one in enumerate(scores.candidates) if one.kind == kind and (one.share or not shaped)]
     own = scores.of([scores.candidates[place] for place in of_kind])
-    cost, gone, broken = costs(own), lost(own), sum(violations(own).values())
+    cost, gone, broken = costs(own), lost(own), _broken(own)
     places = list(range(len(of_kind)))
     least = float(cost.min())
     # Among settings within a step of each other, the one nearest to the defaults.
@@ -235,7 +239,8 @@ def ranked(scores: Scores, kind: str) -> list[int]:
 
 
 def _improves(scores: Scores, place: int, other: int) -> bool:
-    """Whether a setting is better than another in a number, and not shown to be worse in any, its own delay included."""
+    """Whether a setting is better than another in a number, and not shown to be worse in any, its own delay
+    included."""
     better = False
     for name in (*JUDGED, "own"):
         numbers = scores.number(name)
@@ -279,7 +284,8 @@ class Compared:
 
 def compare(scores: Scores, place: int, other: int) -> Compared:
     """Compares two settings seed by seed. A difference counts if it exceeds both its 95 % interval and a step."""
-    differences, verdicts = {}, {}
+    differences: dict[str, Mean] = {}
+    verdicts: dict[str, Verdict] = {}
     for name in JUDGED:
         numbers = scores.number(name)
         apart = mean_of(_present(numbers[place] - numbers[other]))

@@ -12,22 +12,23 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sojourn import pipeline, worlds
+from sojourn import _core, pipeline, worlds
 from sojourn.errors import Refusal
 from sojourn.executors import Executor
-from sojourn.pipeline import Results
+from sojourn.results import Results
 from sojourn.runs import Runs
 from sojourn.tune import candidates as settings
 from sojourn.tune import judge
 from sojourn.tune.candidates import Candidate, Parameters
 from sojourn.tune.judge import Scores
-from sojourn.tune.task import Task, variations
+from sojourn.tune.task import Task, lowest, variations
 
 Tell = Callable[[float, float], None]
 Watch = Callable[[str], AbstractContextManager[Tell]]
 """Makes a progress display for a stage with this name."""
 
 FIRST_SEEDS, RACE_SEEDS, VARIED_SEEDS = 2, 5, 3
+STATED = "stated rate"
 FRESH = 1001
 """The first seed of the finalists' report."""
 KEPT = 1 / 4
@@ -38,6 +39,9 @@ FINALISTS = 3
 """Settings of each discipline in the final."""
 NEAR_COST = 1.5
 """Finalists whose costs are apart by at most this many steps are near-equals: the most robust one is chosen."""
+SHAPER = "shaper"
+"""The name of the shaper's share among the parameters."""
+SHARES = (0.8, 0.85, 0.9, 0.93, 0.97, 0.99, 1.0)
 FACTORS = (0.25, 0.5, 0.7, 1.4, 2.0, 4.0)
 """By what each parameter of the chosen setting is multiplied to see how much depends on it."""
 
@@ -68,7 +72,7 @@ class Player:
         with self.watch(f"{stage}, {len(plan)} runs") as tell:
             return judge.read(task, chosen, self._execute(plan, tell))
 
-    def _execute(self, plan: pipeline._core.Plan, tell: Tell) -> Results:
+    def _execute(self, plan: _core.Plan, tell: Tell) -> Results:
         done = pipeline.execute(plan, self.runs(), world=self.world, executor=self.executor, tell=tell)
         self.played += done.played
         self.count += done.count
@@ -86,8 +90,8 @@ class Varied:
     name: str
     scores: Scores
     regrets: Mapping[str, tuple[float, ...]]
-    """By number: how much worse each finalist is than the best finalist. Throughput and pages as a share, sparse flows in
-    ms."""
+    """By number: how much worse each finalist is than the best finalist. Throughput and pages as a share, sparse flows
+    in ms."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found."""
+    """The result of a search."""
 
     task: Task
     searched: Scores
@@ -116,8 +120,9 @@ class Found:
     """The best setting of each discipline."""
     varied: tuple[Varied, ...]
     sensitivity: tuple[Step, ...]
-    confirmed: Scores | None = None
-    """The chosen and today's settings in the kernel world."""
+    confirmed: Mapping[str, Scores] = field(default_factory=dict)
+    """The chosen and today's settings in the kernel world: at the stated rate, which comes first, and at the lowest
+    rate that the line may have if that is much lower."""
 
     @property
     def place(self) -> int:
@@ -143,8 +148,11 @@ def search(task: Task, disciplines: Sequence[str], player: Player, seeds: int = 
 
 def confirm(found: Found, player: Player, seeds: int) -> Found:
     """Plays the chosen setting and today's ones in the player's world, with the seeds of the final."""
-    shown = settings.unique([found.chosen, *(one for one in found.final.candidates if one.baseline and one.kind != "ccaq")])
-    played = player.play("confirmation", found.task, shown, FRESH, seeds)
+    shown = settings.unique(
+        [found.chosen, *(one for one in found.final.candidates if one.baseline and one.kind != "ccaq")]
+    )
+    tasks = {STATED: found.task, **lowest(found.task)}
+    played = {name: player.play(f"kernel, {name}", task, shown, FRESH, seeds) for name, task in tasks.items()}
     return replace(found, confirmed=played)
 
 
@@ -175,7 +183,9 @@ def regrets(scores: Scores) -> dict[str, tuple[float, ...]]:
     """Returns by how much each setting is worse than the best one of them."""
     found = {}
     for name in judge.JUDGED:
-        means = [mean.value if (mean := scores.mean(name, place)) else np.nan for place in range(len(scores.candidates))]
+        means = [
+            mean.value if (mean := scores.mean(name, place)) else np.nan for place in range(len(scores.candidates))
+        ]
         if np.isnan(means).all():
             continue
         best = np.nanmax(means) if name == "throughput" else np.nanmin(means)
@@ -190,10 +200,19 @@ def choose(final: Scores, best: Mapping[str, Candidate], varied: Sequence[Varied
     the only one.
     """
     stock = [one for kind, one in best.items() if kind in settings.STOCK] or list(best.values())
+    stock = [one for one in stock if not _is_dominated(final, one)] or stock
     by_cost = dict(zip(stock, map(float, judge.costs(final.of(stock))), strict=True))
     least = min(by_cost.values())
     near = [one for one in stock if by_cost[one] <= least + NEAR_COST]
     return min(near, key=lambda one: (worst_regret(one, varied), by_cost[one]))
+
+
+def _is_dominated(final: Scores, one: Candidate) -> bool:
+    """Returns whether any setting of the final dominates this one."""
+    place = final.candidates.index(one)
+    return any(
+        judge.compare(final, place, other).is_dominated for other in range(len(final.candidates)) if other != place
+    )
 
 
 def worst_regret(one: Candidate, varied: Sequence[Varied]) -> float:
@@ -208,22 +227,26 @@ def worst_regret(one: Candidate, varied: Sequence[Varied]) -> float:
 
 
 def _sensitivity(task: Task, chosen: Candidate, player: Player) -> Iterator[Step]:
-    """Plays the chosen setting with each of its times changed by `FACTORS`, the others as they are."""
-    numbers = {name: float(one) for name, one in _numbers(chosen.parameters).items()}
-    if not numbers:
-        return
+    """Plays the chosen setting with each of its numbers changed by `FACTORS`, the others as they are, and with other
+    rates of the shaper.
+    """
+    numbers = {**settings.DEFAULTS.get(chosen.kind, {}), **_numbers(chosen.parameters)}
     changed: list[tuple[str, float, Candidate]] = []
     for name, value in numbers.items():
         for factor in FACTORS:
-            parameters = {**chosen.parameters, name: value * factor}
+            parameters = {**numbers, **chosen.parameters, name: value * factor}
             if parameters.get("target", 0.0) > parameters.get("interval", float("inf")):
                 continue
             changed.append((name, value * factor, settings.candidate(task, chosen.kind, parameters, chosen.share)))
+    for share in SHARES if chosen.share is not None else ():
+        changed.append((SHAPER, share, settings.candidate(task, chosen.kind, chosen.parameters, share)))
     shown = settings.unique([chosen, *(one for _, _, one in changed)])
     scores = player.play("sensitivity", task, shown, FRESH, VARIED_SEEDS)
     costs = dict(zip((one.lines for one in shown), judge.costs(scores), strict=True))
     for name, value in numbers.items():
         yield Step(chosen, name, value, 0.0, is_chosen=True)
+    if chosen.share is not None:
+        yield Step(chosen, SHAPER, chosen.share, 0.0, is_chosen=True)
     for name, value, one in changed:
         yield Step(one, name, value, float(costs[one.lines] - costs[chosen.lines]))
 

@@ -1,9 +1,9 @@
-"""What is tuned: the queues, the link that limits them, and the traffic. Variations of it show how robust a setting is.
+"""Tasks: the queues to tune, the link that limits them, and the traffic. Variations of a task show how robust a setting
+is.
 
-A home line is a path of two hops. `line` is the access line with the dumb FIFOs at both of its ends, and `router` is the
-home router. Nothing waits in the router unless it shapes: it then sends a little more slowly than the line, so that
-packets wait in its own queue. A download is shaped behind the line, an upload before it.
-"""
+A home line is a path of two hops. `line` is the access line with the dumb FIFOs at both of its ends, and `router` is
+the home router. Nothing waits in the router unless it shapes: it then sends a little more slowly than the line, so that
+packets wait in its own queue. A download is shaped behind the line, an upload before it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Task:
     rtt_s: float
     """The longest base RTT."""
     uncertain: float
-    """By which share the real rate may be below the told one."""
+    """By which share the real rate may be below the stated one."""
     command: str = ""
     """The options that describe the line, for reports; empty for a scenario file."""
 
@@ -110,7 +110,8 @@ def _usual(kind: str) -> str:
 def task_of_line(
     down: int, up: int, rtt_s: float, buffer: str, access: str, mix: str, uncertain: float | None = None
 ) -> Task:
-    """Returns the task of a home line. Rates in bit/s; `buffer` as in `line.buffer_packets`; `mix` is a key of `MIXES`."""
+    """Returns the task of a home line. Rates in bit/s; `buffer` as in `line.buffer_packets`; `mix` is a key of
+    `MIXES`."""
     kind = ACCESS[access]
     duration = round(min(60, max(20, 3e9 / (down + up))))
     fast = "1gbit" if max(down, up) <= 400e6 else "10gbit"
@@ -134,7 +135,9 @@ def task_of_line(
         "flow": [*flows, PING],
     }
     plan = _core.Plan.parse(_core.to_toml(document), "line.toml", [], None, None, lines=False)
-    task = task_of_plan(plan, ["router", "router.reverse"], uncertain=kind.uncertain if uncertain is None else uncertain)
+    task = task_of_plan(
+        plan, ["router", "router.reverse"], uncertain=kind.uncertain if uncertain is None else uncertain
+    )
     told = f"--down {rate_text(down)} --up {rate_text(up)} --rtt {time_text(rtt_s)} --buffer {buffer}"
     tuned = tuple(replace(queue, access=kind) for queue in task.queues)
     return replace(task, queues=tuned, command=f"{told} --access {access} --mix {mix}")
@@ -173,7 +176,11 @@ def task_of_plan(plan: _core.Plan, names: Sequence[str] = (), uncertain: float =
 
 
 def _plain(name: str) -> str:
-    return name.removesuffix(queues.DOWN) if not name.endswith(queues.UP) else name.removesuffix(queues.UP) + queues.REVERSE
+    return (
+        name.removesuffix(queues.DOWN)
+        if not name.endswith(queues.UP)
+        else name.removesuffix(queues.UP) + queues.REVERSE
+    )
 
 
 def _least_bps(plan: _core.Plan, hop: Mapping[str, Any]) -> int | None:
@@ -234,17 +241,24 @@ def variations(task: Task) -> dict[str, Task]:
         "BBR": lambda document: _set_cc(document, "bbr"),
         "CUBIC with BBR": _mix_cc,
     }
-    if task.uncertain:
-        share = 1 - task.uncertain
-        changes = {
-            f"rate -{task.uncertain:.0%}".replace("%", " %"): lambda document: _scale_rates(task, document, share)
-        } | changes
-    found = {name: _changed(task, change) for name, change in changes.items()}
+    found = lowest(task) | {name: _changed(task, change) for name, change in changes.items()}
     return {name: one for name, one in found.items() if one.document != task.document}
 
 
+LITTLE = 0.05
+"""An uncertainty of the rate below this share is no variation of its own."""
+
+
+def lowest(task: Task) -> dict[str, Task]:
+    """Returns the task at the lowest rate that the line may have, by its name; nothing if the rate is nearly
+    certain."""
+    if task.uncertain < LITTLE:
+        return {}
+    return {f"rate -{100 * task.uncertain:.0f} %": at_rate(task, 1 - task.uncertain)}
+
+
 def at_rate(task: Task, share: float) -> Task:
-    """Returns the task with the real rate at this share of the told one. What is tuned still knows the told rate."""
+    """Returns the task with the real rate at this share of the stated one. The queues to tune keep their rates."""
     return _changed(task, lambda document: _scale_rates(task, document, share))
 
 
@@ -317,7 +331,5 @@ def _set_cc(document: dict[str, Any], cc: str) -> None:
 
 def _mix_cc(document: dict[str, Any]) -> None:
     """Adds a flow with BBR to each entry of long flows."""
-    more = [
-        {**flow, "name": f"{flow['name']}-bbr", "cc": "bbr"} for flow in document["flow"] if flow["kind"] in LONG
-    ]
+    more = [{**flow, "name": f"{flow['name']}-bbr", "cc": "bbr"} for flow in document["flow"] if flow["kind"] in LONG]
     document["flow"] = [*document["flow"], *more]

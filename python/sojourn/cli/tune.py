@@ -1,0 +1,256 @@
+"""`sojourn tune`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sojourn import screen
+from sojourn.cli.base import (
+    bounded,
+    cli,
+    executor_options,
+    fail,
+    leave_interrupted,
+    load_plan,
+    many,
+    open_store,
+    picture_format_option,
+    refuse_file,
+    set_options,
+    simulated_seconds,
+    store_option,
+)
+from sojourn.cli.new import line_options
+from sojourn.errors import nearest_of
+
+if TYPE_CHECKING:
+    from sojourn.executors import Executor
+    from sojourn.plot import Format
+    from sojourn.tune.router import Lines
+    from sojourn.tune.search import Found, Player
+    from sojourn.tune.summary import Table
+    from sojourn.tune.task import Task
+
+SEEDS = 10
+"""Seeds of the final, if the user does not say it."""
+LANGUAGES = ("tc", "uci", "networkd")
+
+
+@cli.command(
+    epilog="""\b
+Examples:
+  sojourn tune --down 20mbit --up 2mbit --rtt 30ms --buffer 800ms
+  sojourn tune --down 30mbit --up 10mbit --access lte --uncertain 40 --router uci
+  sojourn tune rural-low --hop bottleneck --qdisc codel --qdisc cake
+"""
+)
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@line_options(required=False)
+@click.option(
+    "--mix",
+    default="family",
+    show_default=True,
+    metavar="NAME",
+    help="The traffic: family, work, game, upload or downloads.",
+)
+@click.option(
+    "--uncertain",
+    type=int,
+    callback=bounded(0, 90),
+    metavar="PERCENT",
+    help="How far the line's real rate may be below the stated one [default: by --access].",
+)
+@click.option(
+    "--hop", "hops", multiple=True, metavar="NAME", help="With FILE: the queue to tune [default: the slowest]."
+)
+@click.option(
+    "--qdisc", "disciplines", multiple=True, metavar="NAME", help="A discipline to tune. Repeatable [default: six]."
+)
+@click.option(
+    "--confirm", type=int, callback=bounded(1, 1000), metavar="N", help="Play the result in the kernel, N seeds."
+)
+@click.option(
+    "--router",
+    type=click.Choice(LANGUAGES),
+    default="tc",
+    show_default=True,
+    help="The language of the lines to paste.",
+)
+@click.option(
+    "--interface", default="eth0", show_default=True, metavar="NAME", help="The router's interface to the line."
+)
+@set_options
+@store_option
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where the page and the picture go [default: setting in the store].",
+)
+@executor_options
+@picture_format_option
+def tune(
+    file: Path | None,
+    down: int | None,
+    up: int | None,
+    rtt: float,
+    buffer: str,
+    access: str,
+    mix: str,
+    uncertain: int | None,
+    hops: tuple[str, ...],
+    disciplines: tuple[str, ...],
+    confirm: int | None,
+    router: str,
+    interface: str,
+    sets: list[tuple[str, str]],
+    seed: int | None,
+    seeds: int | None,
+    store: Path,
+    out: Path | None,
+    executor: Executor,
+    form: str,
+    picture: Format,
+) -> None:
+    """Find a setting for a link: the discipline, its parameters, and the shaper's rate.
+
+    Describe your line by its rates, or name a scenario FILE and a queue of it. Settings are searched in the simulator,
+    compared with what people set today, and tried on links that differ from what was stated. The lines to paste into
+    the router are printed last."""
+    from sojourn.runs import RunsInStore
+    from sojourn.tune import router as language
+    from sojourn.tune import search
+
+    chosen = _disciplines(disciplines)
+    _refuse_interface(interface)
+    refuse_file(out)
+    if seed is not None:
+        fail("--seed: a search has its own seeds; expected --seeds, the number of seeds of the final")
+    task = _task(file, hops, sets, down, up, rtt, buffer, access, mix, uncertain)
+    opened = open_store(store)
+    player = search.Player(lambda: RunsInStore(opened), executor, watch=lambda stage: simulated_seconds(stage))
+    try:
+        found = search.search(task, chosen, player, seeds or SEEDS)
+        if confirm:
+            found = _confirm(found, player, confirm)
+    except search.Interrupted:
+        click.echo(f"{many(player.count, 'run')}; store: {opened.folder}", err=True)
+        leave_interrupted()
+    lines = language.written(task, found.chosen, interface)
+    _show(found, lines, lines[router], form)
+    if form == "text" or out:
+        _write(found, lines, out or opened.folder / "setting", picture)
+    click.echo(f"{many(player.count, 'run')}, {player.played} of them played now; store: {opened.folder}", err=True)
+
+
+def _disciplines(asked: Sequence[str]) -> list[str]:
+    from sojourn.tune.candidates import DISCIPLINES
+
+    for one in asked:
+        if one not in DISCIPLINES:
+            fail(f"--qdisc = {one}: expected one of {', '.join(DISCIPLINES)}{nearest_of(one, DISCIPLINES)}")
+    return list(dict.fromkeys(asked)) or list(DISCIPLINES)
+
+
+def _refuse_interface(name: str) -> None:
+    import re
+
+    if not re.fullmatch(r"[A-Za-z0-9_.@-]{1,15}", name):
+        fail(
+            f"--interface = {name}: expected a device's name of 1 to 15 letters, digits, '.', '_' and '-', such as eth0"
+        )
+
+
+def _task(
+    file: Path | None,
+    hops: Sequence[str],
+    sets: list[tuple[str, str]],
+    down: int | None,
+    up: int | None,
+    rtt: float,
+    buffer: str,
+    access: str,
+    mix: str,
+    uncertain: int | None,
+) -> Task:
+    from sojourn.tune.task import MIXES, task_of_line, task_of_plan
+
+    share = None if uncertain is None else uncertain / 100
+    if file is not None:
+        if down is not None or up is not None:
+            fail("--down and --up describe a line of their own: expected either FILE, or --down and --up")
+        return task_of_plan(load_plan(file, sets, None, None), hops, share or 0.0)
+    if down is None or up is None:
+        fail("expected the line's rates, such as --down 20mbit --up 2mbit, or a scenario FILE")
+    if hops or sets:
+        fail("--hop and --set change a scenario: expected FILE with them")
+    if mix not in MIXES:
+        known = "; ".join(f"{name}: {words}" for name, (words, _) in MIXES.items())
+        fail(f"--mix = {mix}: expected one of {known}{nearest_of(mix, list(MIXES))}")
+    return task_of_line(down, up, rtt, buffer, access, mix, share)
+
+
+def _confirm(found: Found, player: Player, seeds: int) -> Found:
+    from sojourn.cli.run import world_of
+    from sojourn.tune import search
+
+    player.world = world_of("kernel", memory=1)
+    return search.confirm(found, player, seeds)
+
+
+# ---- output ----
+
+
+def _show(found: Found, lines: dict[str, Lines], asked: Lines, form: str) -> None:
+    from sojourn import records
+    from sojourn.cli.base import rows_as_csv
+    from sojourn.tune import router as language
+    from sojourn.tune import summary
+
+    if form == "json":
+        click.echo(records.to_json(summary.as_dict(found, lines)))
+        return
+    if form == "csv":
+        table = summary.finalists(found)
+        click.echo(rows_as_csv(table.heads, table.rows), nl=False)
+        return
+    for sentence in summary.headline(found):
+        screen.say(sentence)
+    click.echo()
+    _print(summary.finalists(found, brief=True))
+    for table in summary.confirmation(found, brief=True):
+        _print(table)
+    if found.confirmed:
+        screen.say(summary.confirmed_words(found))
+        click.echo()
+    if steps := summary.sensitivity(found):
+        screen.print_lines(
+            [
+                "how exact the parameters must be (one at a time; flat: nothing gets worse by more than counts)",
+                *(f"  {one}" for one in steps),
+                "",
+            ]
+        )
+    if (robust := summary.robustness(found, brief=True)) is not None:
+        _print(robust)
+    click.secho(f"for the router ({asked.name})", bold=True)
+    for line in language.text(asked):
+        click.echo(line)
+    click.echo()
+
+
+def _print(table: Table) -> None:
+    screen.print_lines(screen.number_lines(table.title, table.heads, table.rows))
+    for note in table.notes:
+        screen.say(f"  {note}")
+    click.echo()
+
+
+def _write(found: Found, lines: dict[str, Lines], folder: Path, picture: Format) -> None:
+    from sojourn.report import setting
+
+    click.echo(f"page: {setting.write(folder, found, lines, picture)}", err=True)

@@ -1,0 +1,141 @@
+"""The picture of `sojourn tune`: the front of throughput against what sparse flows feel, and how robust settings
+are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sojourn import plot
+from sojourn.plot import COLOURS, INK, OTHER, QUIET, Data, Picture
+from sojourn.tune import judge, summary
+from sojourn.tune.judge import Scores
+from sojourn.words import number_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from sojourn.tune.search import Found
+
+NAME = "setting"
+LEAST_MS = 0.1
+"""The smallest delay on the axis, which is logarithmic."""
+
+
+def picture(found: Found, provenance: str) -> Picture:
+    """Draws what was searched and what was found. `provenance` says where the numbers come from."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    words = summary.headline(found)
+    with mpl.rc_context(plot.STYLE):
+        figure = Figure(figsize=(plot.WIDTH, 6.2), layout="constrained")
+        panels = figure.subplots(1, 2, width_ratios=(3, 2)) if found.varied else [figure.subplots()]
+        _front(panels[0], found)
+        if found.varied:
+            _robustness(panels[1], found)
+        plot.frame(figure, f"A setting for {found.task.title}", " ".join(words[:2]), provenance)
+    return Picture(NAME, "The chosen setting among the others", " ".join(words), figure, _data(found))
+
+
+def _delay_axis(axis: Axes, found: Found) -> None:
+    """A logarithmic axis of the ping's delay, with a line at what is aimed at."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axis.set_xscale("log")
+    axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=9))
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _place: number_text(value)))
+    axis.axvline(judge.sparse_bound_ms(found.task), color=QUIET, linewidth=0.8, linestyle=(0, (3, 3)))
+    axis.set_xlabel("ping above the idle line, 95th percentile, ms", fontsize=plot.X_LABEL)
+
+
+def _means(scores: Scores, name: str) -> list[float]:
+    found = (scores.mean(name, place) for place in range(len(scores.candidates)))
+    return [np.nan if mean is None else mean.value for mean in found]
+
+
+def _front(axis: Axes, found: Found) -> None:
+    """Throughput against the ping's delay: small dots for the grid, rings for today's settings, a star for the
+    choice."""
+    _delay_axis(axis, found)
+    searched = found.searched
+    for place, one in enumerate(searched.candidates):
+        x, y = _means(searched, "sparse")[place], _means(searched, "throughput")[place]
+        axis.plot(max(x, LEAST_MS), 100 * y, ".", color=COLOURS.get(one.kind, OTHER), alpha=0.35, markersize=5)
+    final = found.final
+    for place, one in enumerate(final.candidates):
+        delay, rate = final.mean("sparse", place), final.mean("throughput", place)
+        if delay is None or rate is None:
+            continue
+        paint = COLOURS.get(one.kind, OTHER)
+        is_chosen = place == found.place
+        axis.errorbar(
+            max(delay.value, LEAST_MS),
+            100 * rate.value,
+            xerr=min(delay.half_width or 0.0, 0.9 * max(delay.value, LEAST_MS)),
+            yerr=100 * (rate.half_width or 0.0),
+            color=paint,
+            markerfacecolor=paint if not one.baseline else plot.PAPER,
+            markeredgecolor=INK if is_chosen else paint,
+            linewidth=1,
+            linestyle="none",
+            zorder=4 if is_chosen else 3,
+            marker="*" if is_chosen else "o",
+            markersize=17 if is_chosen else 7,
+        )
+    bound = judge.sparse_bound_ms(found.task)
+    axis.annotate(
+        f"aim: {number_text(bound)} ms",
+        (bound, 0.02),
+        xycoords=("data", "axes fraction"),
+        xytext=(4, 0),
+        textcoords="offset points",
+        fontsize=8,
+        color=QUIET,
+    )
+    axis.set_title(
+        "throughput, % of the highest of any setting\n★ chosen   ● finalists   ○ what people set today   · searched",
+        loc="left",
+        fontsize=plot.Y_LABEL,
+        color=INK,
+    )
+    for kind in dict.fromkeys(one.kind for one in final.candidates):
+        axis.plot([], [], "o", color=COLOURS.get(kind, OTHER), label=kind)
+    axis.legend(fontsize=8, frameon=False, loc="lower right")
+
+
+def _robustness(axis: Axes, found: Found) -> None:
+    """The ping's delay of each discipline's best setting where something differs from what was stated."""
+    names = [one.name for one in found.varied]
+    _delay_axis(axis, found)
+    for row, one in enumerate(found.varied):
+        for place, candidate in enumerate(one.scores.candidates):
+            mean = one.scores.mean("sparse", place)
+            if mean is None:
+                continue
+            is_chosen = candidate == found.chosen
+            axis.plot(
+                max(mean.value, LEAST_MS),
+                row,
+                "*" if is_chosen else "o",
+                color=COLOURS.get(candidate.kind, OTHER),
+                markeredgecolor=INK if is_chosen else "none",
+                markersize=13 if is_chosen else 6,
+                alpha=1.0 if is_chosen else 0.7,
+                zorder=4 if is_chosen else 3,
+            )
+    axis.set_yticks(range(len(names)), names, fontsize=8)
+    axis.invert_yaxis()
+    axis.set_title("if something differs from what was stated", loc="left", fontsize=plot.Y_LABEL, color=INK)
+
+
+def _data(found: Found) -> Data:
+    heads = ["setting", "discipline", "baseline", "stage", "throughput", "ping_above_base_p95_ms", "page_s", "own_ms"]
+    rows: list[list[object]] = []
+    for stage, scores in (("search", found.searched), ("final", found.final)):
+        numbers = [_means(scores, name) for name in ("throughput", "sparse", "pages", "own")]
+        for place, one in enumerate(scores.candidates):
+            rows.append([one.label, one.kind, one.baseline, stage, *(column[place] for column in numbers)])
+    return Data(heads, rows)

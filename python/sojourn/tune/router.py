@@ -1,0 +1,242 @@
+"""The chosen setting as lines for a router: tc, the SQM package of OpenWrt (uci), and systemd-networkd.
+
+A router shapes an upload at its interface to the line. A download has passed the line already when the router receives
+it. It is redirected to an intermediate functional block device (ifb) and shaped there, so that the queue builds up in
+the router and TCP slows down."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sojourn import _core
+from sojourn.line import time_text
+from sojourn.tune.candidates import Candidate, inner_words, rounded_s, shaped_bps
+from sojourn.tune.task import Queue, Task
+
+IFB = "ifb4{interface}"
+"""The device for what an interface receives, as SQM names it."""
+LONGEST_NAME = 15
+"""The longest name of a device in Linux (IFNAMSIZ less the end)."""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A setting in one router's language."""
+
+    name: str
+    """`tc`, `uci` or `networkd`."""
+    files: dict[str, list[str]] = field(default_factory=dict)
+    """Lines by the file that they belong to; the empty name is for commands that are typed."""
+    undo: list[str] = field(default_factory=list)
+    """Commands that take the setting away again."""
+    notes: list[str] = field(default_factory=list)
+    """Notes for the reader, such as a parameter that this language lacks."""
+
+
+def tc(task: Task, chosen: Candidate, interface: str) -> Lines:
+    """Returns the commands of tc and ip. An interface has its own default discipline again after the `undo` lines."""
+    commands: list[str] = []
+    notes: list[str] = []
+    undo: list[str] = []
+    for queue, line in zip(task.queues, chosen.lines, strict=True):
+        ingress = _is_ingress(task, queue)
+        device = ifb(interface) if ingress else interface
+        if ingress:
+            commands += [
+                f"ip link add name {device} type ifb",
+                f"ip link set dev {device} up",
+                f"tc qdisc replace dev {interface} handle ffff: ingress",
+                f"tc filter replace dev {interface} parent ffff: protocol all prio 1 handle 1 matchall"
+                f" action mirred egress redirect dev {device}",
+            ]
+            undo += [f"tc qdisc del dev {interface} ingress", f"ip link del dev {device}"]
+        else:
+            undo.append(f"tc qdisc del dev {interface} root")
+        command, note = _core.paste(line, device)
+        commands += [] if command is None else command.split(" && ")
+        notes += [note] if note else []
+    return Lines("tc", {"": commands}, undo, list(dict.fromkeys(notes)))
+
+
+def ifb(interface: str) -> str:
+    """Returns the name of the device for what an interface receives, cut to the length that Linux allows."""
+    return IFB.format(interface=interface)[:LONGEST_NAME]
+
+
+def _is_ingress(task: Task, queue: Queue) -> bool:
+    """Whether a router that faces the line receives what this queue holds."""
+    return len(task.queues) > 1 and queue.direction == "right"
+
+
+# ---- OpenWrt ----
+
+SQM_DISCIPLINES = ("cake", "fq_codel", "codel", "pie", "fq_pie")
+"""Disciplines that SQM's scripts can set."""
+
+
+def uci(task: Task, chosen: Candidate, interface: str) -> Lines:
+    """Returns a section for `/etc/config/sqm`, as commands of uci. The package sqm-scripts must be installed."""
+    found = Lines("uci")
+    if chosen.share is None or len(task.queues) != 2:
+        found.notes.append("SQM shapes both directions of an interface: there is no section for a single queue")
+        return found
+    if chosen.kind not in SQM_DISCIPLINES:
+        found.notes.append(f"SQM does not set {chosen.kind}")
+        return found
+    down, up = task.queues
+    access = down.access
+    own = {queue.name: " ".join(inner_words(chosen.kind, chosen.parameters, queue)) for queue in task.queues}
+    options = {
+        "enabled": "1",
+        "interface": interface,
+        "download": str(shaped_bps(down, chosen.share) // 1000),
+        "upload": str(shaped_bps(up, chosen.share) // 1000),
+        "qdisc": chosen.kind,
+        "script": "piece_of_cake.qos" if chosen.kind == "cake" else "simplest.qos",
+        "qdisc_advanced": "1",
+        "qdisc_really_really_advanced": "1",
+    }
+    if chosen.kind == "cake":
+        # cake counts bytes by itself, from the IP packet on.
+        options |= {"linklayer": "none"}
+        words = {name: f"{access.cake.strip()} {text}".strip() for name, text in own.items()}
+    else:
+        # htb counts an Ethernet header by itself; "htb_private" hands it the other bytes.
+        more = re.search(r"overhead (\d+)", access.htb)
+        options |= {
+            "linklayer": "atm" if access.linklayer == "atm" else "ethernet",
+            "overhead": more[1] if more else "0",
+            "linklayer_advanced": "1",
+            "linklayer_adaptation_mechanism": "htb_private",
+        }
+        least = re.search(r"mpu (\d+)", access.htb)
+        options |= {"tcMPU": least[1]} if least else {}
+        # "default" keeps SQM from setting a target of its own; the ones here are among the further parameters.
+        options |= {"itarget": "default", "etarget": "default"}
+        words = own
+    options |= {"iqdisc_opts": words[down.name], "eqdisc_opts": words[up.name]}
+    found.files[""] = [
+        "uci set sqm.sojourn=queue",
+        *(f"uci set sqm.sojourn.{name}='{value}'" for name, value in options.items()),
+        "uci commit sqm",
+        "/etc/init.d/sqm restart",
+    ]
+    found.undo.extend(["uci delete sqm.sojourn", "uci commit sqm", "/etc/init.d/sqm restart"])
+    return found
+
+
+# ---- systemd-networkd ----
+
+NETWORKD = {
+    "fq_codel": ("FairQueueingControlledDelay", {"target": "TargetSec", "interval": "IntervalSec"}),
+    "codel": ("ControlledDelay", {"target": "TargetSec", "interval": "IntervalSec"}),
+}
+"""Sections for disciplines with htb as their parent, and their keys for our parameters (systemd.network(5))."""
+FOLDER = "/etc/systemd/network"
+
+
+def networkd(task: Task, chosen: Candidate, interface: str) -> Lines:
+    """Returns files for systemd-networkd. It has no filters, so that what is received needs tc's commands too."""
+    found = Lines("networkd")
+    if chosen.kind != "cake" and chosen.kind not in NETWORKD:
+        found.notes.append(f"systemd-networkd cannot set {chosen.kind} with these parameters")
+        return found
+    for queue in task.queues:
+        ingress = _is_ingress(task, queue)
+        device = ifb(interface) if ingress else interface
+        if ingress:
+            found.files[f"{FOLDER}/25-{device}.netdev"] = ["[NetDev]", f"Name={device}", "Kind=ifb"]
+            found.notes.append(
+                f"systemd-networkd has no filters: redirect what {interface} receives to {device} by the tc lines"
+                " 'ingress' and 'mirred'"
+            )
+        section = _networkd_cake if chosen.kind == "cake" else _networkd_htb
+        own = section(chosen, queue, found.notes)
+        name = f"{FOLDER}/{'25' if ingress else '10'}-{device}.network"
+        found.files[name] = ["[Match]", f"Name={device}", "", *own]
+        if not ingress:
+            found.notes.append(f"if a file has the addresses of {interface} already, add the sections below to it")
+    found.undo.extend([*(f"rm {name}" for name in found.files), "networkctl reload"])
+    return found
+
+
+def _networkd_cake(chosen: Candidate, queue: Queue, notes: list[str]) -> list[str]:
+    words = [*queue.access.cake.split(), *inner_words(chosen.kind, chosen.parameters, queue)]
+    lines = ["[CAKE]", "Parent=root"]
+    if chosen.share is not None:
+        lines.append(f"Bandwidth={_rate(shaped_bps(queue, chosen.share))}")
+    elif queue.constant and queue.rate_bps:
+        lines.append(f"Bandwidth={_rate(queue.rate_bps)}")
+    framing = queue.access
+    if framing.cake:
+        lines.append(f"OverheadBytes={framing.overhead}")
+        lines.append(
+            f"CompensationMode={'atm' if framing.linklayer == 'atm' else 'ptm' if 'ptm' in framing.cake else 'none'}"
+        )
+        lines += ["MPUBytes=64"] if "docsis" in framing.cake else []
+    if "rtt" in chosen.parameters:
+        lines.append(f"RTTSec={_time(float(chosen.parameters['rtt']))}")
+    if "ingress" in words:
+        notes.append("systemd-networkd has no key for cake's 'ingress': set it by tc")
+    return lines
+
+
+def _networkd_htb(chosen: Candidate, queue: Queue, notes: list[str]) -> list[str]:
+    section, names = NETWORKD[chosen.kind]
+    own = inner_words(chosen.kind, chosen.parameters, queue)
+    pairs = dict(zip(*[iter(own)] * 2, strict=True))
+    keys = [f"{key}={pairs[name]}" for name, key in names.items() if name in pairs]
+    keys += [f"PacketLimit={pairs['limit']}"] if "limit" in pairs else []
+    if chosen.share is None:
+        return [f"[{section}]", "Parent=root", *keys]
+    shaper = [
+        "[HierarchyTokenBucket]",
+        "Parent=root",
+        "Handle=1",
+        "DefaultClass=1",
+        "",
+        "[HierarchyTokenBucketClass]",
+        "Parent=1:",
+        "ClassId=1:1",
+        f"Rate={_rate(shaped_bps(queue, chosen.share))}",
+    ]
+    more = re.search(r"overhead (\d+)", queue.access.htb)
+    shaper += [f"OverheadBytes={more[1]}"] if more else []
+    if queue.access.linklayer == "atm":
+        notes.append("systemd-networkd cannot tell htb about ATM cells: take cake, or set htb by tc")
+    return [*shaper, "", f"[{section}]", "Parent=1:1", "Handle=10", *keys]
+
+
+def _rate(bps: int) -> str:
+    """A rate as systemd reads it: multiples of 1000 with K, M and G."""
+    for unit, size in (("G", 10**9), ("M", 10**6), ("K", 10**3)):
+        if bps % size == 0:
+            return f"{bps // size}{unit}"
+    return str(bps)
+
+
+def _time(seconds: float) -> str:
+    return time_text(rounded_s(seconds))
+
+
+EVERY = {"tc": tc, "uci": uci, "networkd": networkd}
+"""The languages by name."""
+
+
+def text(lines: Lines, *, undo: bool = True) -> list[str]:
+    """Returns the lines as they are pasted: files with their names, then the lines that undo them as comments."""
+    found: list[str] = [f"# {note}" for note in lines.notes]
+    for name, own in lines.files.items():
+        found += [f"# {name}"] if name else []
+        found += own
+        found += [""] if name else []
+    if undo and lines.undo:
+        found += ["# undo:", *(f"#   {one}" for one in lines.undo)]
+    return found
+
+
+def written(task: Task, chosen: Candidate, interface: str, names: Sequence[str] = tuple(EVERY)) -> dict[str, Lines]:
+    """Returns the setting in several languages."""
+    return {name: EVERY[name](task, chosen, interface) for name in names}

@@ -1,0 +1,372 @@
+"""The result of a search in words, tables and JSON. The command and the page show the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sojourn import means
+from sojourn.means import Mean
+from sojourn.tune import candidates, judge, router, search
+from sojourn.tune.candidates import Candidate
+from sojourn.tune.judge import Compared, Scores
+from sojourn.tune.search import Found
+from sojourn.words import number_text, rate_text, time_text
+
+WAYS = {"right": "down", "left": "up"}
+"""A home user's words for directions."""
+PARAMETERS = ("rtt", "target", "interval", "tupdate", "max_gi")
+"""Parameters that are times."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: a title, heads, rows of texts, and notes below it. The first column has words."""
+
+    title: str
+    heads: list[str]
+    rows: list[list[str]]
+    notes: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    """The discipline of each row, for its colour."""
+    chosen: int | None = None
+    """The row of the chosen setting."""
+
+
+# ---- words ----
+
+
+def headline(found: Found) -> list[str]:
+    """Says what to set, what it does, and how sure that is: a sentence or two for each."""
+    final, chosen, place = found.final, found.chosen, found.place
+    delay, today = final.mean("sparse", place), final.candidates[0]
+    lines = [
+        f"Set {name_of(chosen)}{_shaped(found)}. It carries {_goodput(found, place)}. A ping waits "
+        f"{_value(delay, 'ms')} longer than on the idle line (95th percentile); {today.baseline}: "
+        f"{_value(final.mean('sparse', 0), 'ms')}, {_goodput(found, 0)}.",
+        _against(found),
+    ]
+    broken = [CONDITIONS[name] for name, one in judge.violations(final).items() if one[place] > 0]
+    if broken:
+        lines.append(f"It misses what was aimed at in {' and '.join(broken)}: no setting of the grid does better here.")
+    if found.task.uncertain > MUCH:
+        lines.append(
+            f"The rate may be {_percent(found.task.uncertain)} lower: no fixed rate of a shaper fits a line that "
+            "varies so much. A low one wastes throughput most of the time, and with a high one the queue is in the modem "
+            "whenever the line is slow."
+        )
+    return [line for line in lines if line]
+
+
+MUCH = 0.2
+"""From this uncertainty of the rate on, a shaper with a fixed rate is no good answer."""
+
+
+def _percent(share: float) -> str:
+    return f"{number_text(100 * share)} %"
+
+
+def _shaped(found: Found) -> str:
+    share = found.chosen.share
+    if share is None:
+        return ""
+    rates = [
+        f"{rate_text(candidates.shaped_bps(one, share) / 1e6)} {_way(found, one.direction)}"
+        for one in found.task.queues
+    ]
+    return f" with a shaper of {' and '.join(rates)}, {_percent(share)} of the stated rate".replace(" ,", ",")
+
+
+CONDITIONS = {
+    "sparse": "the ping's delay",
+    "own": "the long flows' own delay",
+    "pages": "the time of pages",
+}
+"""The subject of each condition of `judge.violations`."""
+
+
+def name_of(one: Candidate) -> str:
+    """The discipline with its parameters, without the shaper."""
+    return one.label.partition(" at ")[0]
+
+
+def _way(found: Found, direction: str) -> str:
+    return WAYS[direction] if len(found.task.queues) > 1 else ""
+
+
+def _goodput(found: Found, place: int) -> str:
+    parts = [
+        f"{_value(found.final.goodput_mean(way, place), 'Mbit/s')} {_way(found, way)}".strip()
+        for way in found.final.goodput
+    ]
+    return " and ".join(parts) or "all that is sent"
+
+
+def _value(mean: Mean | None, unit: str) -> str:
+    if mean is None:
+        return "–"
+    half = f" ± {number_text(mean.half_width, 2)}" if mean.half_width else ""
+    return f"{number_text(mean.value)}{half} {unit}".strip()
+
+
+def _against(found: Found) -> str:
+    """Says how the chosen setting compares with each of today's ones, seed by seed."""
+    by: dict[str, list[str]] = {}
+    today = against_today(found)
+    for name, compared in today.items():
+        verdict = "better" if compared.dominates else "worse" if compared.is_dominated else _mixed(compared)
+        by.setdefault(verdict, []).append(name)
+    words = {
+        "better": "It is better than {} in something and worse in nothing",
+        "equal": "It differs from {} by no more than counts",
+        "mixed": "It is better than {} in one thing and worse in another",
+        "worse": "It is worse than {}",
+    }
+    seeds = len(found.final.seeds)
+    every = "each of today's settings"
+    said = [
+        words[verdict].format(every if len(names) == len(today) else _list(names))
+        for verdict in words
+        if (names := by.get(verdict))
+    ]
+    return f"{'. '.join(said)} ({seeds} fresh seeds, compared one by one)." if said else ""
+
+
+def _mixed(compared: Compared) -> str:
+    return "mixed" if set(compared.verdicts.values()) - {"same"} else "equal"
+
+
+def _list(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def against_today(found: Found) -> dict[str, Compared]:
+    """Returns the chosen setting compared with each of today's, by its name."""
+    return {
+        one.baseline: judge.compare(found.final, found.place, place)
+        for place, one in enumerate(found.final.candidates)
+        if one.baseline and one != found.chosen
+    }
+
+
+# ---- tables ----
+
+
+def finalists(found: Found, scores: Scores | None = None, *, brief: bool = False) -> Table:
+    """The chosen setting, the best one of each discipline, and what people set today. In brief, today's settings have
+    their names only, and the long flows' own delay is left out.
+    """
+    scores = found.final if scores is None else scores
+    best = [one for one in found.best.values() if one in scores.candidates and not one.baseline]
+    shown = list(dict.fromkeys([found.chosen, *best, *(one for one in scores.candidates if one.baseline)]))
+    heads = ["setting", *_heads(found, scores, brief=brief), "chosen is"]
+    rows = []
+    for one in shown:
+        place = scores.candidates.index(one)
+        said = one.baseline or one.label if brief else f"{one.baseline}: {one.label}" if one.baseline else one.label
+        verdict = "" if one == found.chosen else _verdict(scores, found, place)
+        rows.append([said, *_numbers(scores, place, brief=brief), verdict])
+    bound = number_text(judge.sparse_bound_ms(found.task))
+    seeds = f"{len(scores.seeds)} seeds ({scores.seeds[0]} to {scores.seeds[-1]}), world {scores.world}"
+    notes = (
+        f"means over {seeds}; ± is half of the 95 % interval",
+        f"ping+: 95th percentile of the ping's RTT above the base RTT; aim: at most {bound} ms",
+        *(() if np.isnan(scores.pages).all() else ("page: mean time until a page is there",)),
+        *(() if brief else ("own+: mean RTT of the long flows above the base RTT",)),
+        "chosen is: how the chosen setting compares with this one, beyond the 95 % interval of the paired differences "
+        "and beyond 2 % of throughput, max(1 ms, 5 %) of ping+, 3 % of page",
+        *_today(found),
+    )
+    return Table("settings", heads, rows, notes, tuple(one.kind for one in shown), 0)
+
+
+def _today(found: Found) -> list[str]:
+    """Says at which rate today's settings shape, and what the rule of sqm-scripts gives here."""
+    shaped = [one for one in found.final.candidates if one.baseline and one.share is not None]
+    said = [f"today's settings shape at {_percent(shaped[0].share or 0)} of the stated rate"] if shaped else []
+    rule = next((one for one in found.final.candidates if one.baseline.startswith("sqm")), None)
+    return [*said, *([f"{rule.baseline}: {rule.lines[-1]}"] if rule else [])]
+
+
+def _heads(found: Found, scores: Scores, *, brief: bool) -> list[str]:
+    ways = [f"{_way(found, way)} Mbit/s".strip() for way in scores.goodput]
+    pages = [] if np.isnan(scores.pages).all() else ["page s"]
+    own = [] if brief or np.isnan(scores.own).all() else ["own+ ms"]
+    return [*ways, "ping+ ms", *pages, *own]
+
+
+def _numbers(scores: Scores, place: int, *, brief: bool) -> list[str]:
+    found = [scores.goodput_mean(way, place) for way in scores.goodput]
+    found.append(scores.mean("sparse", place))
+    for name in ("pages",) if brief else ("pages", "own"):
+        if not np.isnan(scores.number(name)).all():
+            found.append(scores.mean(name, place))
+    return [_value(mean, "") for mean in found]
+
+
+SHORT = {"throughput": "rate", "sparse": "ping", "pages": "page"}
+
+
+def _verdict(scores: Scores, found: Found, place: int) -> str:
+    """Says in which numbers the chosen setting is better or worse than this one."""
+    compared = judge.compare(scores, scores.candidates.index(found.chosen), place)
+    parts = []
+    for word in ("better", "worse"):
+        names = [SHORT[name] for name, verdict in compared.verdicts.items() if verdict == word]
+        parts += [f"{word}: {', '.join(names)}"] if names else []
+    return "; ".join(parts) or "equal"
+
+
+def robustness(found: Found, *, brief: bool = False) -> Table | None:
+    """The chosen setting on other links and with other traffic."""
+    if not found.varied:
+        return None
+    rows = []
+    for one in found.varied:
+        place = one.scores.candidates.index(found.chosen)
+        rows.append([one.name, *_numbers(one.scores, place, brief=brief), _regret(one, place)])
+    scores = found.varied[0].scores
+    heads = ["what differs", *_heads(found, scores, brief=brief), "worse than the best"]
+    notes = (
+        f"means over {len(scores.seeds)} seeds; the shaper and all parameters stay as for the stated link",
+        "worse than the best: than the best of the disciplines' settings there, in each number, if by more than counts",
+    )
+    return Table(f"robustness of {found.chosen.label}", heads, rows, notes)
+
+
+def _regret(varied: search.Varied, place: int) -> str:
+    """Says by how much a setting is worse than the best one of a variation."""
+    parts = []
+    for name, values in varied.regrets.items():
+        worse = values[place]
+        if name == "sparse" and worse > judge.LEAST_STEP_MS["sparse"]:
+            parts.append(f"ping {number_text(worse, 2)} ms")
+        elif name != "sparse" and worse > judge.STEPS[name]:
+            parts.append(f"{SHORT[name]} {number_text(100 * worse, 2)} %")
+    return ", ".join(parts) or "–"
+
+
+def sensitivity(found: Found) -> list[str]:
+    """Says how far each parameter can be changed before anything changes that counts."""
+    lines = []
+    for name in dict.fromkeys(one.parameter for one in found.sensitivity):
+        low, high = search.flat(found.sensitivity, name)
+        said = [_parameter(name, one) for one in (low, high)]
+        own = next(one.value for one in found.sensitivity if one.parameter == name and one.is_chosen)
+        flat = "every other value tried is worse" if low == high else f"flat from {said[0]} to {said[1]}"
+        lines.append(f"{name} {_parameter(name, own)}: {flat}")
+    return lines
+
+
+def _parameter(name: str, value: float) -> str:
+    if name == search.SHAPER:
+        return f"{100 * value:.0f} %"
+    return time_text(1000 * value, 2) if name in PARAMETERS else number_text(value, 2)
+
+
+def confirmation(found: Found, *, brief: bool = False) -> list[Table]:
+    """The settings in the kernel world, at each rate that was played there."""
+    tables = [finalists(found, scores, brief=brief) for scores in found.confirmed.values()]
+    return [
+        replace(table, title=f"settings in the kernel world, {name}")
+        for name, table in zip(found.confirmed, tables, strict=True)
+    ]
+
+
+def signs(found: Found) -> tuple[int, int, list[str]]:
+    """Returns how many differences between the chosen setting and today's ones count in both worlds, how many of these
+    have the same sign in both, and those that do not.
+    """
+    both = same = 0
+    other: list[str] = []
+    kernel = found.confirmed[search.STATED]
+    for place, one in enumerate(kernel.candidates):
+        if one == found.chosen or one not in found.final.candidates:
+            continue
+        here = judge.compare(found.final, found.place, found.final.candidates.index(one))
+        there = judge.compare(kernel, kernel.candidates.index(found.chosen), place)
+        for name, verdict in here.verdicts.items():
+            if verdict != "same" and there.verdicts.get(name, "same") != "same":
+                both += 1
+                same += verdict == there.verdicts[name]
+                if verdict != there.verdicts[name]:
+                    other.append(f"{SHORT[name]} against {one.baseline or one.label}")
+    return both, same, other
+
+
+def confirmed_words(found: Found) -> str:
+    """Says whether the kernel agrees with the simulator about the chosen setting and today's ones."""
+    both, same, other = signs(found)
+    if not both:
+        return "No difference from today's settings counts in both worlds."
+    said = f"{same} of {both} differences that count in both worlds have the same sign in both"
+    return f"{said}; not so: {_list(other)}." if other else f"{said}."
+
+
+# ---- JSON ----
+
+
+def as_dict(found: Found, lines: Mapping[str, router.Lines]) -> dict[str, Any]:
+    """Returns everything, for scripts."""
+    final = found.final
+    return {
+        "title": found.task.title,
+        "scenario": dict(found.task.document),
+        "queues": [
+            {"name": queue.name, "rate_bps": queue.rate_bps, "shaped": queue.shaped, "qdisc": line}
+            for queue, line in zip(found.task.queues, found.chosen.lines, strict=True)
+        ],
+        "uncertain": found.task.uncertain,
+        "chosen": _setting(final, found.place),
+        "headline": " ".join(headline(found)),
+        "settings": [_setting(final, place) for place in range(len(final.candidates))],
+        "searched": [_setting(found.searched, place) for place in range(len(found.searched.candidates))],
+        "against": {
+            name: {
+                "verdicts": dict(one.verdicts),
+                "differences": {key: means.as_dict(mean) for key, mean in one.differences.items()},
+                "dominates": one.dominates,
+                "is_dominated": one.is_dominated,
+            }
+            for name, one in against_today(found).items()
+        },
+        "robustness": [
+            {
+                "name": one.name,
+                "settings": [
+                    _setting(one.scores, place)
+                    | {"regrets": {name: values[place] for name, values in one.regrets.items()}}
+                    for place in range(len(one.scores.candidates))
+                ],
+            }
+            for one in found.varied
+        ],
+        "sensitivity": [
+            {"parameter": one.parameter, "value": one.value, "cost": one.cost, "chosen": one.is_chosen}
+            for one in found.sensitivity
+        ],
+        "kernel": {
+            name: [_setting(scores, place) for place in range(len(scores.candidates))]
+            for name, scores in found.confirmed.items()
+        },
+        "router": {name: {"files": one.files, "undo": one.undo, "notes": one.notes} for name, one in lines.items()},
+    }
+
+
+def _setting(scores: Scores, place: int) -> dict[str, Any]:
+    one = scores.candidates[place]
+    return {
+        "label": one.label,
+        "discipline": one.kind,
+        "baseline": one.baseline or None,
+        "share": one.share,
+        "parameters": dict(one.parameters),
+        "qdiscs": list(one.lines),
+        "goodput_mbit": {way: means.as_dict(scores.goodput_mean(way, place)) for way in scores.goodput},
+        "ping_above_base_p95_ms": means.as_dict(scores.mean("sparse", place)),
+        "page_s": means.as_dict(scores.mean("pages", place)),
+        "long_flows_above_base_ms": means.as_dict(scores.mean("own", place)),
+    }
