@@ -222,7 +222,7 @@ def _show(found: Found, lines: dict[str, Lines], asked: Lines, form: str) -> Non
         screen.say(sentence)
     click.echo()
     _print(summary.finalists(found, brief=True))
-    for table in summary.confirmation(found, brief=True):
+    for table in [*summary.lower(found, brief=True), *summary.confirmation(found, brief=True)]:
         _print(table)
     if found.confirmed:
         screen.say(summary.confirmed_words(found))

@@ -31,6 +31,7 @@ def write(folder: Path, found: Found, lines: Mapping[str, Lines], form: Format =
         colours={kind: plot.COLOURS.get(kind, plot.OTHER) for kind in (one.kind for one in found.final.candidates)},
         languages=list(lines.values()),
         settings=summary.finalists(found),
+        lower=summary.lower(found),
         kernel=summary.confirmation(found),
         confirmed=summary.confirmed_words(found) if found.confirmed else "",
         sensitivity=summary.sensitivity(found),

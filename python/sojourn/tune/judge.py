@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sojourn.cases import Address
 from sojourn.means import Mean, mean_of
 from sojourn.results import Results
-from sojourn.tune.candidates import FIFOS, SINGLE_QUEUE, Candidate, distance, packet_s
+from sojourn.tune.candidates import FIFOS, SINGLE_QUEUE, Candidate, distance, highest_share, packet_s
 from sojourn.tune.task import LONG, PAGE_KINDS, ROUND_TRIPS, Task
 
 Floats = NDArray[np.float64]
@@ -217,13 +217,12 @@ def costs(scores: Scores) -> Floats:
 
 
 def ranked(scores: Scores, kind: str) -> list[int]:
-    """Returns the places of a discipline's settings, the best first.
+    """Returns the places of a discipline's settings that may be chosen, the best first.
 
     If a setting that people use today is good already (`GOOD`), those come first that improve on the best such one
     without being worse in anything: nobody has to weigh a gain against a loss.
     """
-    shaped = any(queue.shaped for queue in scores.task.queues)
-    of_kind = [place for place, one in enumerate(scores.candidates) if one.kind == kind and (one.share or not shaped)]
+    of_kind = [place for place, one in enumerate(scores.candidates) if one.kind == kind and _eligible(scores.task, one)]
     own = scores.of([scores.candidates[place] for place in of_kind])
     cost, gone, broken = costs(own), lost(own), _broken(own)
     places = list(range(len(of_kind)))
@@ -236,6 +235,14 @@ def ranked(scores: Scores, kind: str) -> list[int]:
         better = {one for one in places if one != today[0] and _improves(own, one, today[0])}
         places.sort(key=lambda one: 0 if one in better else 1 if one == today[0] else 2)
     return [of_kind[one] for one in places]
+
+
+def _eligible(task: Task, one: Candidate) -> bool:
+    """Returns whether a setting may be chosen: its shaper, where one is needed, fits into the lowest rate of the
+    line."""
+    if not any(queue.shaped for queue in task.queues):
+        return True
+    return one.share is not None and one.share <= highest_share(task.uncertain)
 
 
 def _improves(scores: Scores, place: int, other: int) -> bool:

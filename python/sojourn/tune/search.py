@@ -120,6 +120,8 @@ class Found:
     """The best setting of each discipline."""
     varied: tuple[Varied, ...]
     sensitivity: tuple[Step, ...]
+    lower: Mapping[str, Scores] = field(default_factory=dict)
+    """The chosen and today's settings at the lowest rate that the line may have, by its name, if that is much lower."""
     confirmed: Mapping[str, Scores] = field(default_factory=dict)
     """The chosen and today's settings in the kernel world: at the stated rate, which comes first, and at the lowest
     rate that the line may have if that is much lower."""
@@ -143,14 +145,22 @@ def search(task: Task, disciplines: Sequence[str], player: Player, seeds: int = 
     best = {kind: _best(final, [kind], 0.0, 1)[0] for kind in disciplines}
     varied = tuple(_varied(task, list(best.values()), player))
     chosen = choose(final, best, varied)
-    return Found(task, searched, final, chosen, best, varied, tuple(_sensitivity(task, chosen, player)))
+    found = Found(task, searched, final, chosen, best, varied, tuple(_sensitivity(task, chosen, player)))
+    shown = compared(found)
+    return replace(
+        found, lower={name: player.play(name, one, shown, FRESH, seeds) for name, one in lowest(task).items()}
+    )
+
+
+def compared(found: Found) -> list[Candidate]:
+    """Returns the chosen setting and those of today that a stock kernel has."""
+    today = [one for one in found.final.candidates if one.baseline and one.kind != "ccaq"]
+    return settings.unique([found.chosen, *today])
 
 
 def confirm(found: Found, player: Player, seeds: int) -> Found:
     """Plays the chosen setting and today's ones in the player's world, with the seeds of the final."""
-    shown = settings.unique(
-        [found.chosen, *(one for one in found.final.candidates if one.baseline and one.kind != "ccaq")]
-    )
+    shown = compared(found)
     tasks = {STATED: found.task, **lowest(found.task)}
     played = {name: player.play(f"kernel, {name}", task, shown, FRESH, seeds) for name, task in tasks.items()}
     return replace(found, confirmed=played)

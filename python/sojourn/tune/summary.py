@@ -47,16 +47,21 @@ def headline(found: Found) -> list[str]:
         f"Set {name_of(chosen)}{_shaped(found)}. It carries {_goodput(found, place)}. A ping waits "
         f"{_value(delay, 'ms')} longer than on the idle line (95th percentile); {today.baseline}: "
         f"{_value(final.mean('sparse', 0), 'ms')}, {_goodput(found, 0)}.",
-        _against(found),
+        f"With the stated rate, {_against(found, final)} ({len(final.seeds)} fresh seeds, compared one by one).",
     ]
+    for name, lower in found.lower.items():
+        own = lower.mean("sparse", lower.candidates.index(chosen))
+        lines.append(
+            f"With the {name}, a ping waits {_value(own, 'ms')} longer; {_against(found, lower)}. "
+            f"The price at the stated rate is {_percent(_price(found))} of the throughput of a shaper at 95 %."
+        )
     broken = [CONDITIONS[name] for name, one in judge.violations(final).items() if one[place] > 0]
     if broken:
         lines.append(f"It misses what was aimed at in {' and '.join(broken)}: no setting of the grid does better here.")
-    if found.task.uncertain > MUCH:
+    if found.task.varies or found.task.uncertain > MUCH:
         lines.append(
-            f"The rate may be {_percent(found.task.uncertain)} lower: no fixed rate of a shaper fits a line that "
-            "varies so much. A low one wastes throughput most of the time, and with a high one the queue is in the modem "
-            "whenever the line is slow."
+            "No fixed rate of a shaper fits a line whose rate varies much. A low one wastes throughput most of the time, "
+            "and with a high one the queue is in the modem whenever the line is slow."
         )
     return [line for line in lines if line]
 
@@ -67,6 +72,11 @@ MUCH = 0.2
 
 def _percent(share: float) -> str:
     return f"{number_text(100 * share)} %"
+
+
+def _price(found: Found) -> float:
+    """Returns the share of throughput that the shaper's lower rate costs: throughput is linear in it."""
+    return 1 - (found.chosen.share or 1.0) / candidates.HIGHEST_SHARE
 
 
 def _shaped(found: Found) -> str:
@@ -112,27 +122,26 @@ def _value(mean: Mean | None, unit: str) -> str:
     return f"{number_text(mean.value)}{half} {unit}".strip()
 
 
-def _against(found: Found) -> str:
+def _against(found: Found, scores: Scores) -> str:
     """Says how the chosen setting compares with each of today's ones, seed by seed."""
     by: dict[str, list[str]] = {}
-    today = against_today(found)
+    today = against_today(found, scores)
     for name, compared in today.items():
         verdict = "better" if compared.dominates else "worse" if compared.is_dominated else _mixed(compared)
         by.setdefault(verdict, []).append(name)
     words = {
-        "better": "It is better than {} in something and worse in nothing",
-        "equal": "It differs from {} by no more than counts",
-        "mixed": "It is better than {} in one thing and worse in another",
-        "worse": "It is worse than {}",
+        "better": "it is better than {} in something and worse in nothing",
+        "equal": "it differs from {} by no more than counts",
+        "mixed": "it is better than {} in one thing and worse in another",
+        "worse": "it is worse than {}",
     }
-    seeds = len(found.final.seeds)
     every = "each of today's settings"
     said = [
         words[verdict].format(every if len(names) == len(today) else _list(names))
         for verdict in words
         if (names := by.get(verdict))
     ]
-    return f"{'. '.join(said)} ({seeds} fresh seeds, compared one by one)." if said else ""
+    return "; ".join(said)
 
 
 def _mixed(compared: Compared) -> str:
@@ -143,11 +152,12 @@ def _list(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def against_today(found: Found) -> dict[str, Compared]:
+def against_today(found: Found, scores: Scores) -> dict[str, Compared]:
     """Returns the chosen setting compared with each of today's, by its name."""
+    chosen = scores.candidates.index(found.chosen)
     return {
-        one.baseline: judge.compare(found.final, found.place, place)
-        for place, one in enumerate(found.final.candidates)
+        one.baseline: judge.compare(scores, chosen, place)
+        for place, one in enumerate(scores.candidates)
         if one.baseline and one != found.chosen
     }
 
@@ -267,6 +277,14 @@ def _parameter(name: str, value: float) -> str:
     return time_text(1000 * value, 2) if name in PARAMETERS else number_text(value, 2)
 
 
+def lower(found: Found, *, brief: bool = False) -> list[Table]:
+    """The settings at the lowest rate that the line may have, if that is much lower than the stated one."""
+    return [
+        replace(finalists(found, scores, brief=brief), title=f"settings at the {name}")
+        for name, scores in found.lower.items()
+    ]
+
+
 def confirmation(found: Found, *, brief: bool = False) -> list[Table]:
     """The settings in the kernel world, at each rate that was played there."""
     tables = [finalists(found, scores, brief=brief) for scores in found.confirmed.values()]
@@ -331,7 +349,7 @@ def as_dict(found: Found, lines: Mapping[str, router.Lines]) -> dict[str, Any]:
                 "dominates": one.dominates,
                 "is_dominated": one.is_dominated,
             }
-            for name, one in against_today(found).items()
+            for name, one in against_today(found, found.final).items()
         },
         "robustness": [
             {
@@ -348,6 +366,10 @@ def as_dict(found: Found, lines: Mapping[str, router.Lines]) -> dict[str, Any]:
             {"parameter": one.parameter, "value": one.value, "cost": one.cost, "chosen": one.is_chosen}
             for one in found.sensitivity
         ],
+        "lower_rate": {
+            name: [_setting(scores, place) for place in range(len(scores.candidates))]
+            for name, scores in found.lower.items()
+        },
         "kernel": {
             name: [_setting(scores, place) for place in range(len(scores.candidates))]
             for name, scores in found.confirmed.items()

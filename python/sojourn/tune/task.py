@@ -84,6 +84,8 @@ class Task:
     """The longest base RTT."""
     uncertain: float
     """By which share the real rate may be below the stated one."""
+    varies: bool = False
+    """Whether the line's rate changes all the time."""
     command: str = ""
     """The options that describe the line, for reports; empty for a scenario file."""
 
@@ -140,7 +142,7 @@ def task_of_line(
     )
     told = f"--down {rate_text(down)} --up {rate_text(up)} --rtt {time_text(rtt_s)} --buffer {buffer}"
     tuned = tuple(replace(queue, access=kind) for queue in task.queues)
-    return replace(task, queues=tuned, command=f"{told} --access {access} --mix {mix}")
+    return replace(task, queues=tuned, varies=kind.varies, command=f"{told} --access {access} --mix {mix}")
 
 
 def task_of_plan(plan: _core.Plan, names: Sequence[str] = (), uncertain: float = 0.0) -> Task:
