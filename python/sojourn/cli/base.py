@@ -155,7 +155,19 @@ def bounded(low: int, high: int) -> Callable[[click.Context, click.Parameter, in
 
 def scenario_argument(command: Verb) -> Verb:
     """The argument for a scenario: a file's path, or the name of one that comes with sojourn."""
-    return click.argument("file", metavar="SCENARIO", callback=lambda _context, _argument, word: find(word))(command)
+    return _scenario(required=True)(command)
+
+
+def optional_scenario(command: Verb) -> Verb:
+    """The same argument for a verb that can do without a scenario, which then gets None."""
+    return _scenario(required=False)(command)
+
+
+def _scenario(*, required: bool) -> Callable[[Verb], Verb]:
+    def file_of(_context: click.Context, _argument: click.Parameter, word: str | None) -> Path | None:
+        return None if word is None else find(word)
+
+    return click.argument("file", metavar="SCENARIO" if required else "[SCENARIO]", required=required, callback=file_of)
 
 
 jobs_option = click.option(

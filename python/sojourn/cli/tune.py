@@ -18,6 +18,7 @@ from sojourn.cli.base import (
     load_plan,
     many,
     open_store,
+    optional_scenario,
     picture_format_option,
     refuse_file,
     set_options,
@@ -48,7 +49,7 @@ Examples:
   sojourn tune rural-low --hop bottleneck --qdisc codel --qdisc cake
 """
 )
-@click.argument("file", required=False, type=click.Path(path_type=Path))
+@optional_scenario
 @line_options(required=False)
 @click.option(
     "--mix",
@@ -65,7 +66,7 @@ Examples:
     help="How far the line's real rate may be below the stated one [default: by --access].",
 )
 @click.option(
-    "--hop", "hops", multiple=True, metavar="NAME", help="With FILE: the queue to tune [default: the slowest]."
+    "--hop", "hops", multiple=True, metavar="NAME", help="With SCENARIO: the queue to tune [default: the slowest]."
 )
 @click.option(
     "--qdisc", "disciplines", multiple=True, metavar="NAME", help="A discipline to tune. Repeatable [default: six]."
@@ -118,7 +119,7 @@ def tune(
 ) -> None:
     """Find a setting for a link: the discipline, its parameters, and the shaper's rate.
 
-    Describe your line by its rates, or name a scenario FILE and a queue of it. Settings are searched in the simulator,
+    Describe your line by its rates, or name a SCENARIO and a queue of it. Settings are searched in the simulator,
     compared with what people set today, and tried on links that differ from what was stated. The lines to paste into
     the router are printed last."""
     from sojourn.runs import RunsInStore
@@ -182,12 +183,12 @@ def _task(
     share = None if uncertain is None else uncertain / 100
     if file is not None:
         if down is not None or up is not None:
-            fail("--down and --up describe a line of their own: expected either FILE, or --down and --up")
+            fail("--down and --up describe a line of their own: expected either SCENARIO, or --down and --up")
         return task_of_plan(load_plan(file, sets, None, None), hops, share or 0.0)
     if down is None or up is None:
-        fail("expected the line's rates, such as --down 20mbit --up 2mbit, or a scenario FILE")
+        fail("expected the line's rates, such as --down 20mbit --up 2mbit, or a SCENARIO")
     if hops or sets:
-        fail("--hop and --set change a scenario: expected FILE with them")
+        fail("--hop and --set change a scenario: expected SCENARIO with them")
     if mix not in MIXES:
         known = "; ".join(f"{name}: {words}" for name, (words, _) in MIXES.items())
         fail(f"--mix = {mix}: expected one of {known}{nearest_of(mix, list(MIXES))}")

@@ -186,7 +186,7 @@ def _networkd_cake(chosen: Candidate, queue: Queue, notes: list[str]) -> list[st
 def _networkd_htb(chosen: Candidate, queue: Queue, notes: list[str]) -> list[str]:
     section, names = NETWORKD[chosen.kind]
     own = inner_words(chosen.kind, chosen.parameters, queue)
-    pairs = dict(zip(*[iter(own)] * 2, strict=True))
+    pairs = dict(words.split(" ", 1) for words in own)
     keys = [f"{key}={pairs[name]}" for name, key in names.items() if name in pairs]
     keys += [f"PacketLimit={pairs['limit']}"] if "limit" in pairs else []
     if chosen.share is None:

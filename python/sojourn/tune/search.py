@@ -153,9 +153,10 @@ def search(task: Task, disciplines: Sequence[str], player: Player, seeds: int = 
 
 
 def compared(found: Found) -> list[Candidate]:
-    """Returns the chosen setting and those of today that a stock kernel has."""
-    today = [one for one in found.final.candidates if one.baseline and one.kind != "ccaq"]
-    return settings.unique([found.chosen, *today])
+    """Returns the chosen setting, the best of each discipline, and today's, of the disciplines that a stock kernel
+    has."""
+    shown = [found.chosen, *found.best.values(), *(one for one in found.final.candidates if one.baseline)]
+    return settings.unique([one for one in shown if one.kind in (*settings.STOCK, *settings.FIFOS)])
 
 
 def confirm(found: Found, player: Player, seeds: int) -> Found:

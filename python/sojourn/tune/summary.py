@@ -47,7 +47,8 @@ def headline(found: Found) -> list[str]:
         f"Set {name_of(chosen)}{_shaped(found)}. It carries {_goodput(found, place)}. A ping waits "
         f"{_value(delay, 'ms')} longer than on the idle line (95th percentile); {today.baseline}: "
         f"{_value(final.mean('sparse', 0), 'ms')}, {_goodput(found, 0)}.",
-        f"With the stated rate, {_against(found, final)} ({len(final.seeds)} fresh seeds, compared one by one).",
+        f"{'With the stated rate' if found.lower else 'Seed by seed'}, {_against(found, final)} "
+        f"({len(final.seeds)} fresh seeds).",
     ]
     for name, lower in found.lower.items():
         own = lower.mean("sparse", lower.candidates.index(chosen))
@@ -60,8 +61,8 @@ def headline(found: Found) -> list[str]:
         lines.append(f"It misses what was aimed at in {' and '.join(broken)}: no setting of the grid does better here.")
     if found.task.varies or found.task.uncertain > MUCH:
         lines.append(
-            "No fixed rate of a shaper fits a line whose rate varies much. A low one wastes throughput most of the time, "
-            "and with a high one the queue is in the modem whenever the line is slow."
+            "No fixed rate of a shaper fits a line whose rate varies much. A low one wastes throughput most of the "
+            "time, and with a high one the queue is in the modem whenever the line is slow."
         )
     return [line for line in lines if line]
 

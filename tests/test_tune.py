@@ -1,0 +1,368 @@
+"""`sojourn tune`: settings for a link, how they are judged, and the lines for a router."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import Run, kernel_or_skip, skip_loudly
+from sojourn import _core
+from sojourn.kernel import boot
+from sojourn.line import ACCESS
+from sojourn.plan import load
+from sojourn.tune import candidates, judge, router, search, task
+from sojourn.tune.candidates import Candidate
+from sojourn.tune.judge import Scores
+from sojourn.tune.task import MIXES, Task, task_of_line, task_of_plan
+from test_kernel_guest import program
+
+RATES = st.sampled_from([250_000, 1_000_000, 2_000_000, 20_000_000, 300_000_000, 1_000_000_000])
+TASKS = st.builds(
+    task_of_line,
+    RATES,
+    RATES,
+    st.sampled_from([0.005, 0.03, 0.3, 0.6]),
+    st.sampled_from(["100ms", "1s", "50"]),
+    st.sampled_from(sorted(ACCESS)),
+    st.sampled_from(sorted(MIXES)),
+    st.sampled_from([None, 0.0, 0.15, 0.4]),
+)
+SLOW = """
+title = "a slow line"
+duration = "12s"
+measure = ["2s", "end"]
+[[hop]]
+name = "line"
+rate = "2mbit"
+delay = "20ms"
+qdisc = "pfifo limit 100"
+[[flow]]
+kind = "bulk"
+start = "uniform 0s..1s"
+[sweep]
+"hop.line.qdisc" = ["pfifo limit 50", "codel"]
+"""
+
+
+def home(mix: str = "family", uncertain: float | None = None, access: str = "ethernet") -> Task:
+    return task_of_line(20_000_000, 2_000_000, 0.03, "800ms", access, mix, uncertain)
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    path = tmp_path / "slow.toml"
+    path.write_text(SLOW)
+    return path
+
+
+# ---- settings ----
+
+
+def test_todays_rules_are_those_of_their_sources() -> None:
+    """sqm-scripts: 13 992 000 / kbit/s µs, at least 5 ms, and 95 ms more for the interval; cake by itself."""
+    found = {one.baseline: one for one in candidates.baselines(home(), candidates.DISCIPLINES)}
+    assert found["no shaper"].lines == ("fq_codel", "fq_codel")
+    assert found["sqm-scripts' rule"].lines == (
+        "htb rate 18mbit child fq_codel target 5000us interval 100000us",
+        "htb rate 1800kbit child fq_codel target 7773us interval 102773us",
+    )
+    assert found["cake's rule"].lines == ("cake bandwidth 18mbit", "cake bandwidth 1800kbit")
+    assert found["fq_codel 65/300"].lines[1] == "htb rate 1800kbit child fq_codel target 65ms interval 300ms"
+    assert {one.share for name, one in found.items() if name != "no shaper"} == {0.9}
+
+
+def test_the_shapers_rate_follows_from_how_uncertain_the_lines_rate_is() -> None:
+    assert candidates.highest_share(0.0) == 0.95
+    assert candidates.highest_share(0.04) == 0.95
+    assert candidates.highest_share(0.15) == pytest.approx(0.99 * 0.85, abs=0.001)
+    for one in candidates.grid(home(uncertain=0.15), ["fq_codel", "cake"]):
+        rates = [_core.rate(word)[0] for line in one.lines for word in re.findall(r"(?:rate|bandwidth) (\S+)", line)]
+        assert 0.98 * 0.84 * 20e6 <= rates[0] <= 0.85 * 20e6
+        assert 0.98 * 0.84 * 2e6 <= rates[1] <= 0.85 * 2e6
+
+
+@settings(deadline=None)
+@given(TASKS)
+def test_every_setting_is_a_discipline_of_tc_and_no_target_is_shorter_than_a_packet(one: Task) -> None:
+    """RFC 8289 §4.3: a target shorter than a packet takes calls every packet a standing queue."""
+    every = [*candidates.baselines(one, candidates.DISCIPLINES), *candidates.grid(one, candidates.DISCIPLINES)]
+    assert len(candidates.unique(every)) >= 60
+    for setting in every:
+        for queue, line in zip(one.queues, setting.lines, strict=True):
+            values = _core.qdisc(line)["values"]
+            assert values is not None, line
+            if setting.kind in ("codel", "fq_codel") and not setting.baseline and "target" in setting.parameters:
+                target = re.search(r"target (\d+)(us|ms|s)", line)
+                assert target is not None
+                seconds = int(target[1]) * {"us": 1e-6, "ms": 1e-3, "s": 1.0}[target[2]]
+                assert seconds >= candidates.packet_s(queue), line
+
+
+def test_a_scenarios_queue_keeps_its_room_and_gets_no_shaper(slow: Path) -> None:
+    one = task_of_plan(load(slow))
+    assert [queue.name for queue in one.queues] == ["line"]
+    assert not one.queues[0].shaped
+    assert task.PING in one.document["flow"], "a ping is added where nothing measures round trips"
+    for setting in candidates.grid(one, ["codel", "cake"]):
+        assert setting.share is None
+        assert ("limit 50" in setting.lines[0]) == (setting.kind == "codel")
+        assert ("bandwidth 2mbit" in setting.lines[0]) == (setting.kind == "cake")
+
+
+def test_a_queue_before_a_slower_hop_gets_a_shaper_of_that_hops_rate() -> None:
+    one = task_of_plan(load(Path(__file__).parents[1] / "scenarios/two-hops.toml"), ["router"])
+    (queue,) = one.queues
+    assert (queue.shaped, queue.rate_bps, one.bottlenecks) == (True, 2_000_000, ("modem",))
+    assert candidates.candidate(one, "fq_codel", {}, 0.95).lines == ("htb rate 1900kbit child fq_codel",)
+
+
+# ---- variations ----
+
+
+def test_variations_change_the_line_and_not_the_shaper() -> None:
+    one = home(uncertain=0.15)
+    found = task.variations(one)
+    assert set(found) >= {"rate -15 %", "rate -50 %", "rate +50 %", "RTT -50 %", "RTT +50 %", "Reno", "BBR"}
+    hop = found["rate -15 %"].document["hop"][0]
+    assert (hop["rate"], hop["reverse"]["rate"]) == ("17mbit", "1.7mbit")
+    assert found["rate -15 %"].document["hop"][1] == one.document["hop"][1]
+    assert found["RTT +50 %"].document["hop"][0]["delay"] == "22.5ms"
+    assert {flow.get("count") for flow in found["many long flows"].document["flow"] if flow["kind"] == "bulk"} == {8}
+    assert one.document["hop"][0]["rate"] == "20mbit", "the task itself stays as it is"
+    for other in found.values():
+        assert other.queues == one.queues
+        assert len(other.plan([("fq_codel", "fq_codel")], 1, 1)) == 1
+
+
+def test_steps_of_a_rate_keep_their_times(tmp_path: Path) -> None:
+    path = tmp_path / "steps.toml"
+    path.write_text(SLOW.replace('"2mbit"', '[["0s", "2mbit"], ["10s", "1mbit"]]').replace("pfifo limit 100", "codel"))
+    one = task_of_plan(load(path))
+    assert one.queues[0].rate_bps == 1_000_000
+    assert not one.queues[0].constant
+    assert task.at_rate(one, 0.5).document["hop"][0]["rate"] == [["0s", "1mbit"], ["10s", "0.5mbit"]]
+
+
+# ---- judging ----
+
+
+def scores(*rows: tuple[float, float], kinds: Sequence[str] = (), baselines: Sequence[str] = ()) -> Scores:
+    """Settings with these goodputs (Mbit/s) and delays of a ping (ms), the same in three seeds but for a little."""
+    names = kinds or ["fq_codel"] * len(rows)
+    today = baselines or [""] * len(rows)
+    made = [
+        Candidate(kind, (f"{kind} {place}",), 0.9, baseline=name)
+        for place, (kind, name) in enumerate(zip(names, today, strict=True))
+    ]
+    little = np.array([0.0, 0.001, 0.002])
+    goodput = np.array([[rate + one for one in little] for rate, _ in rows])
+    sparse = np.array([[delay + one for one in little] for _, delay in rows])
+    nothing = np.full_like(sparse, np.nan)
+    return Scores(home("upload"), tuple(made), (1, 2, 3), {"left": goodput}, sparse, nothing, sparse + 5)
+
+
+NUMBERS = st.tuples(st.floats(0.1, 2.0), st.floats(0.0, 500.0))
+
+
+@settings(deadline=None)
+@given(st.lists(NUMBERS, min_size=2, max_size=6))
+def test_no_two_settings_dominate_each_other_and_the_cheapest_is_not_dominated(rows: list[tuple[float, float]]) -> None:
+    found = scores(*rows)
+    costs = judge.costs(found)
+    cheapest = int(np.argmin(costs))
+    for other in range(len(rows)):
+        ours, theirs = judge.compare(found, cheapest, other), judge.compare(found, other, cheapest)
+        assert not (ours.dominates and theirs.dominates)
+        assert not theirs.dominates or rows[cheapest][0] >= 0.97 * max(rate for rate, _ in rows)
+
+
+def test_a_difference_counts_from_a_step_on() -> None:
+    found = scores((1.0, 10.0), (1.01, 10.9), (1.05, 12.0), (1.05, 9.9))
+    words = [judge.compare(found, place, 0).verdicts for place in range(4)]
+    assert words[1] == {"throughput": "same", "sparse": "same"}
+    assert words[2] == {"throughput": "better", "sparse": "worse"}
+    assert words[3] == {"throughput": "better", "sparse": "same"}
+    assert judge.compare(found, 3, 0).dominates
+    assert judge.compare(found, 0, 3).is_dominated
+
+
+def test_a_ping_within_what_is_aimed_at_is_worth_more_than_throughput() -> None:
+    found = scores((1.9, 700.0), (1.8, 8.0), (1.6, 7.5))
+    assert list(np.argsort(judge.costs(found))) == [1, 2, 0]
+    assert judge.sparse_bound_ms(home()) == pytest.approx(3 * 1514 * 8 * (1 / 20e3 + 1 / 2e3))
+
+
+def test_a_good_setting_of_today_is_only_improved_on() -> None:
+    """A setting that gains throughput for more delay is no improvement on one that is good already."""
+    found = scores((1.80, 10.0), (1.83, 14.0), (1.81, 8.0), baselines=("today", "", ""))
+    assert judge.ranked(found, "fq_codel")[:2] == [2, 0]
+
+
+def test_a_setting_whose_shaper_exceeds_the_lowest_rate_is_not_chosen() -> None:
+    found = scores((1.8, 8.0), (1.6, 8.0))
+    uncertain = Scores(
+        home("upload", uncertain=0.15),
+        (found.candidates[0], Candidate("fq_codel", ("x",), 0.842)),
+        found.seeds,
+        found.goodput,
+        found.sparse,
+        found.pages,
+        found.own,
+    )
+    assert judge.ranked(uncertain, "fq_codel") == [1]
+    assert len(judge.ranked(found, "fq_codel")) == 2
+
+
+def test_the_flat_range_of_a_parameter_ends_where_the_cost_grows() -> None:
+    costs = {0.01: 3.0, 0.02: 0.5, 0.04: 0.0, 0.08: 0.9, 0.16: 1.1, 0.32: 0.0}
+    one = Candidate("cake", ("cake",), 0.95)
+    steps = [search.Step(one, "rtt", value, cost, is_chosen=value == 0.04) for value, cost in costs.items()]
+    assert search.flat(steps, "rtt") == (0.02, 0.08)
+
+
+# ---- lines for routers ----
+
+
+def test_tc_lines_shape_what_is_received_behind_the_line(tmp_path: Path) -> None:
+    one = home(access="docsis")
+    lines = router.tc(one, candidates.candidate(one, "cake", {"rtt": 0.06, "ingress": True}, 0.95), "eth0")
+    assert lines.files[""] == [
+        "ip link add name ifb4eth0 type ifb",
+        "ip link set dev ifb4eth0 up",
+        "tc qdisc replace dev eth0 handle ffff: ingress",
+        "tc filter replace dev eth0 parent ffff: protocol all prio 1 handle 1 matchall"
+        " action mirred egress redirect dev ifb4eth0",
+        "tc qdisc replace dev ifb4eth0 root cake bandwidth 19mbit rtt 60ms overhead 18 mpu 64 ingress",
+        "tc qdisc replace dev eth0 root cake bandwidth 1900kbit rtt 60ms overhead 18 mpu 64",
+    ]
+    assert lines.undo == ["tc qdisc del dev eth0 ingress", "ip link del dev ifb4eth0", "tc qdisc del dev eth0 root"]
+    assert router.ifb("enp0s31f6.100") == "ifb4enp0s31f6.1", "names of devices have at most 15 letters"
+
+
+COMMANDS = """\
+import json, subprocess
+commands = {commands!r}
+answers = []
+for command in commands:
+    done = subprocess.run(command, capture_output=True, text=True, env={{"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}})
+    answers.append([command, done.returncode, done.stdout + done.stderr])
+(run / "answers.json").write_text(json.dumps(answers))
+"""
+
+
+@pytest.mark.parametrize("access", ["docsis", "vdsl", "adsl"])
+def test_a_kernel_takes_the_lines_and_the_lines_that_undo_them(access: str, tmp_path: Path) -> None:
+    kernel = kernel_or_skip()
+    if not shutil.which("tc") or not Path("/usr/bin/python3").exists():
+        skip_loudly("the guest needs tc and Python of the system")
+    one = home(access=access)
+    commands = [["ip", "link", "add", "eth0", "type", "veth", "peer", "name", "other"]]
+    commands += [["ip", "link", "set", "eth0", "up"], ["ip", "link", "set", "other", "up"]]
+    for kind in candidates.STOCK:
+        lines = router.tc(one, candidates.candidate(one, kind, {}, 0.95), "eth0")
+        commands += [line.split() for line in (*lines.files[""], *lines.undo)]
+    body = "\n".join(COMMANDS.format(commands=commands).splitlines())
+    folder = tmp_path / "run"
+    folder.mkdir()
+    ended = boot(kernel, "{}", folder, seed=1, program=program(tmp_path, body))
+    assert ended.result() == {"ok": True}
+    for command, code, said in json.loads((folder / "answers.json").read_text()):
+        assert code == 0, f"{' '.join(command)}: {said}"
+
+
+@settings(deadline=None)
+@given(TASKS, st.sampled_from(candidates.DISCIPLINES))
+def test_uci_and_networkd_lines_have_the_form_of_their_files(one: Task, kind: str) -> None:
+    for setting in candidates.grid(one, [kind])[:3]:
+        found = router.written(one, setting, "eth0")
+        assert found["tc"].files[""] or kind == "ccaq"
+        for line in found["uci"].files.get("", ()):
+            assert re.fullmatch(
+                r"uci (set sqm\.\w+(\.\w+)?=('[^']*'|\w+)|commit sqm)|/etc/init\.d/sqm restart", line
+            ), line
+        for name, lines in found["networkd"].files.items():
+            assert re.fullmatch(r"/etc/systemd/network/\d\d-[\w.]+\.(network|netdev)", name)
+            parser = configparser.ConfigParser(strict=False, interpolation=None)
+            parser.optionxform = str  # type: ignore[assignment, method-assign]
+            parser.read_string("\n".join(lines))
+            for section in parser.sections():
+                assert set(parser[section]) <= NETWORKD[section], section
+
+
+NETWORKD = {
+    "NetDev": {"Name", "Kind"},
+    "Match": {"Name"},
+    "CAKE": {"Parent", "Bandwidth", "OverheadBytes", "MPUBytes", "CompensationMode", "RTTSec"},
+    "HierarchyTokenBucket": {"Parent", "Handle", "DefaultClass"},
+    "HierarchyTokenBucketClass": {"Parent", "ClassId", "Rate", "OverheadBytes"},
+    "FairQueueingControlledDelay": {"Parent", "Handle", "TargetSec", "IntervalSec", "PacketLimit"},
+    "ControlledDelay": {"Parent", "Handle", "TargetSec", "IntervalSec", "PacketLimit"},
+}
+"""Keys of systemd.network(5) and systemd.netdev(5), by section."""
+
+
+# ---- the command ----
+
+
+def test_a_setting_is_found_shown_and_found_again_without_playing(sojourn: Run, slow: Path, tmp_path: Path) -> None:
+    words = ("tune", slow, "--qdisc", "codel", "--qdisc", "fq_codel", "--seeds", "3", "--store", tmp_path / "store")
+    said = sojourn(*words)
+    assert said.stdout.startswith("Set fq_codel")
+    assert "tc qdisc replace dev eth0 root fq_codel" in said.stdout
+    assert "how exact the parameters must be" in said.stdout
+    assert {path.name for path in (tmp_path / "store/setting").iterdir()} == {
+        "setting.html",
+        "setting.png",
+        "setting.csv",
+    }
+    again = sojourn(*words, "-f", "json")
+    assert " 0 of them played now" in again.stderr
+    found = json.loads(again.stdout)
+    assert found["chosen"]["discipline"] == "fq_codel"
+    assert found["chosen"]["ping_above_base_p95_ms"]["mean"] < 20
+    assert found["settings"][0]["baseline"] == "tail drop"
+    assert found["settings"][0]["ping_above_base_p95_ms"]["mean"] > 100
+    assert found["against"]["tail drop"]["verdicts"]["sparse"] == "better"
+    assert {one["name"] for one in found["robustness"]} >= {"rate -50 %", "RTT +50 %", "BBR"}
+    assert found["router"]["tc"]["undo"] == ["tc qdisc del dev eth0 root"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "expected the line's rates, such as --down 20mbit --up 2mbit"),
+        (("--down", "20mbit"), "expected the line's rates"),
+        (("--down", "20mbit", "--up", "2"), "--up = 2: expected a rate"),
+        (("--down", "20mbit", "--up", "2mbit", "--mix", "famly"), "nearest is family"),
+        (("--down", "20mbit", "--up", "2mbit", "--qdisc", "fqcodel"), "nearest is fq_codel"),
+        (("--down", "20mbit", "--up", "2mbit", "--hop", "line"), "expected SCENARIO with them"),
+        (("--down", "20mbit", "--up", "2mbit", "--interface", "a b"), "expected a device's name"),
+        (("--down", "20mbit", "--up", "2mbit", "--uncertain", "95"), "expected a whole number from 0 to 90"),
+        (("FILE", "--down", "20mbit"), "expected either SCENARIO"),
+        (("FILE", "--hop", "lin"), "nearest is line"),
+        (("FILE", "--seed", "3"), "expected --seeds"),
+    ],
+)
+def test_bad_input_says_what_was_expected(sojourn: Run, slow: Path, words: tuple[str, ...], said: str) -> None:
+    known = [str(slow) if word == "FILE" else word for word in words]
+    failed = sojourn("tune", *known, code=2)
+    assert said in failed.stderr
+    assert "Traceback" not in failed.stderr
+
+
+def test_a_home_line_is_a_modem_with_fifos_and_a_router() -> None:
+    one = home()
+    assert [queue.direction for queue in one.queues] == ["right", "left"]
+    line, router_ = one.document["hop"]
+    assert (line["qdisc"], line["reverse"]["qdisc"]) == ("pfifo limit 1321", "pfifo limit 132")
+    assert router_["rate"] == "1gbit"
+    assert one.command == "--down 20mbit --up 2mbit --rtt 30ms --buffer 800ms --access ethernet --mix family"
