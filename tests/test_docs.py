@@ -18,7 +18,7 @@ from conftest import ROOT, SOJOURN, Run, kernel_or_skip, program
 
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.toml"))
 VERBS = ["run", "sweep", "store", "claims", "figures", "check", "replay", "verify", "agree", "bench", "list", "report"]
-VERBS += ["kernel", "new"]
+VERBS += ["kernel", "new", "size", "tune"]
 TRACE = "time_ns,op,flow,bytes,ecn\n" + "".join(f"{n * 1000},enqueue,0,1000,0\n" for n in range(20))
 
 
@@ -66,9 +66,14 @@ def perform(command: str, clone: Path) -> None:
         words = ["N1" if word == "001" else word for word in words]
     if verb == "figures":  # one figure is enough
         words = [*(word for word in words if not word.startswith("001")), "001/figure-3"]
-    short = ["--set", "duration=3s", "--set", 'measure=["0s", "end"]'] if verb in ("run", "sweep", "agree") else []
+    short = (
+        ["--set", "duration=3s", "--set", 'measure=["0s", "end"]'] if verb in ("run", "sweep", "size", "agree") else []
+    )
     short += ["--seeds", "1", "--store", str(clone / "kept")] if verb == "agree" else []
     short += ["--traces", "2"] if verb == "verify" else []
+    if verb == "tune":
+        line = ["--set", "duration=3s"] if "--down" not in words else ["--duration", "3"]
+        short += [*line, "--seeds", "2", *([] if "--qdisc" in words else ["--qdisc", "fq_codel"])]
     found = {**os.environ, "PATH": os.pathsep.join([str(Path(SOJOURN).parent), os.environ.get("PATH", os.defpath)])}
     done = subprocess.run(
         [SOJOURN, *words[1:], *short], cwd=clone, env=found, capture_output=True, text=True, check=False

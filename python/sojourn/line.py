@@ -27,17 +27,15 @@ class Access:
     """How packets are framed: `ethernet`, or `atm` in cells of 53 bytes with 48 bytes of payload."""
     varies: bool = False
     """Whether the rate changes all the time."""
-    uncertain: float = 0.04
-    """By which share the line's real rate may be below the stated one, if the user does not say it."""
 
 
 _ETHERNET = Access(14, "", "", "the Ethernet header")
 _FIBRE = Access(18, " overhead 18", " overhead 4", "the Ethernet header and its checksum")
-_CABLE = Access(18, " docsis", " overhead 4 mpu 64", "the Ethernet header and its checksum", uncertain=0.1)
+_CABLE = Access(18, " docsis", " overhead 4 mpu 64", "the Ethernet header and its checksum")
 _VDSL = Access(22, " bridged-ptm", " overhead 8", "Ethernet and the framing of VDSL2")
 _ADSL = Access(40, " pppoe-llcsnap", " overhead 26 linklayer atm", "PPPoE, Ethernet and AAL5, in ATM cells", "atm")
-_LTE = Access(14, "", "", "the Ethernet header of the modem's interface", varies=True, uncertain=0.1)
-_GEO = Access(14, "", "", "the Ethernet header of the modem's interface", uncertain=0.1)
+_LTE = Access(14, "", "", "the Ethernet header of the modem's interface", varies=True)
+_GEO = Access(14, "", "", "the Ethernet header of the modem's interface")
 ACCESS = {
     "ethernet": _ETHERNET,
     "fibre": _FIBRE,

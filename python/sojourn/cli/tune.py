@@ -45,7 +45,6 @@ LANGUAGES = ("tc", "uci", "networkd")
     epilog="""\b
 Examples:
   sojourn tune --down 20mbit --up 2mbit --rtt 30ms --buffer 800ms
-  sojourn tune --down 30mbit --up 10mbit --access lte --uncertain 40 --router uci
   sojourn tune rural-low --hop bottleneck --qdisc codel --qdisc cake
 """
 )
@@ -63,7 +62,14 @@ Examples:
     type=int,
     callback=bounded(0, 90),
     metavar="PERCENT",
-    help="How far the line's real rate may be below the stated one [default: by --access].",
+    help="How far the line's real rate may be below the stated one [default: 4].",
+)
+@click.option(
+    "--duration",
+    type=int,
+    callback=bounded(2, 3600),
+    metavar="SECONDS",
+    help="How long a run lasts, in simulated time [default: 20 to 60, less on a fast line].",
 )
 @click.option(
     "--hop", "hops", multiple=True, metavar="NAME", help="With SCENARIO: the queue to tune [default: the slowest]."
@@ -103,6 +109,7 @@ def tune(
     access: str,
     mix: str,
     uncertain: int | None,
+    duration: int | None,
     hops: tuple[str, ...],
     disciplines: tuple[str, ...],
     confirm: int | None,
@@ -131,7 +138,7 @@ def tune(
     refuse_file(out)
     if seed is not None:
         fail("--seed: a search has its own seeds; expected --seeds, the number of seeds of the final")
-    task = _task(file, hops, sets, down, up, rtt, buffer, access, mix, uncertain)
+    task = _task(file, hops, sets, down, up, rtt, buffer, access, mix, uncertain, duration)
     opened = open_store(store)
     player = search.Player(lambda: RunsInStore(opened), executor, watch=lambda stage: simulated_seconds(stage))
     try:
@@ -177,13 +184,14 @@ def _task(
     access: str,
     mix: str,
     uncertain: int | None,
+    duration: int | None,
 ) -> Task:
     from sojourn.tune.task import MIXES, task_of_line, task_of_plan
 
     share = None if uncertain is None else uncertain / 100
     if file is not None:
-        if down is not None or up is not None:
-            fail("--down and --up describe a line of their own: expected either SCENARIO, or --down and --up")
+        if down is not None or up is not None or duration is not None:
+            fail("--down, --up and --duration describe a line: expected either SCENARIO, or --down and --up")
         return task_of_plan(load_plan(file, sets, None, None), hops, share or 0.0)
     if down is None or up is None:
         fail("expected the line's rates, such as --down 20mbit --up 2mbit, or a SCENARIO")
@@ -192,7 +200,7 @@ def _task(
     if mix not in MIXES:
         known = "; ".join(f"{name}: {words}" for name, (words, _) in MIXES.items())
         fail(f"--mix = {mix}: expected one of {known}{nearest_of(mix, list(MIXES))}")
-    return task_of_line(down, up, rtt, buffer, access, mix, share)
+    return task_of_line(down, up, rtt, buffer, access, mix, share, duration)
 
 
 def _confirm(found: Found, player: Player, seeds: int) -> Found:

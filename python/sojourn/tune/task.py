@@ -17,6 +17,8 @@ from sojourn import _core, identity, queues
 from sojourn.errors import Refusal, nearest_of
 from sojourn.line import ACCESS, Access, buffer_packets, rate_text, time_text
 
+UNCERTAIN = 0.04
+"""By which share a line's real rate may be below the stated one, if the user does not say it: a good measurement."""
 LONG = ("bulk", "download", "upload")
 """Kinds of flows that send as fast as they can."""
 ROUND_TRIPS = ("pings",)
@@ -110,12 +112,19 @@ def _usual(kind: str) -> str:
 
 
 def task_of_line(
-    down: int, up: int, rtt_s: float, buffer: str, access: str, mix: str, uncertain: float | None = None
+    down: int,
+    up: int,
+    rtt_s: float,
+    buffer: str,
+    access: str,
+    mix: str,
+    uncertain: float | None = None,
+    duration_s: int | None = None,
 ) -> Task:
     """Returns the task of a home line. Rates in bit/s; `buffer` as in `line.buffer_packets`; `mix` is a key of
-    `MIXES`."""
+    `MIXES`. A run lasts 20 to 60 s, the faster the line the less, if `duration_s` does not say it."""
     kind = ACCESS[access]
-    duration = round(min(60, max(20, 3e9 / (down + up))))
+    duration = duration_s or round(min(60, max(20, 3e9 / (down + up))))
     fast = "1gbit" if max(down, up) <= 400e6 else "10gbit"
     fifos = [f"pfifo limit {buffer_packets(buffer, rate)}" for rate in (down, up)]
     line = {
@@ -137,9 +146,7 @@ def task_of_line(
         "flow": [*flows, PING],
     }
     plan = _core.Plan.parse(_core.to_toml(document), "line.toml", [], None, None, lines=False)
-    task = task_of_plan(
-        plan, ["router", "router.reverse"], uncertain=kind.uncertain if uncertain is None else uncertain
-    )
+    task = task_of_plan(plan, ["router", "router.reverse"], uncertain=UNCERTAIN if uncertain is None else uncertain)
     told = f"--down {rate_text(down)} --up {rate_text(up)} --rtt {time_text(rtt_s)} --buffer {buffer}"
     tuned = tuple(replace(queue, access=kind) for queue in task.queues)
     return replace(task, queues=tuned, varies=kind.varies, command=f"{told} --access {access} --mix {mix}")
