@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from conftest import Run
-from sojourn import sizing
+from sojourn import identity, sizing
 from sojourn.errors import Refusal
 from sojourn.means import Mean
 from sojourn.plan import load
@@ -208,3 +208,22 @@ def test_flows_are_counted_as_set_and_every_rule_of_a_size_is_named(sojourn: Run
     assert json.loads(sojourn(*words, "--set", "group.users.max_active=8").stdout)["flows"] == 9
     one = json.loads(sojourn(*words, "--flows", "1").stdout)["sizes"][0]
     assert one["rules"] == ["BDP", "BDP / √n"]
+
+
+def test_words_stand_for_conditions(file: Path) -> None:
+    flows = '[[flow]]\nkind = "download"\nname = "probe"\nsize = 40_000_000\n[sweep]'
+    file.write_text(LINK.replace("[sweep]", flows))
+    plan = load(file)
+    scenario = identity.resolved(identity.document_of_plan(plan), plan.runs[0]["set"])
+
+    def meaning(text: str) -> tuple[str, bool, float]:
+        want = sizing.want_of(text, "line", plan.describe(0), scenario)
+        assert want.text == text
+        return want.address, want.at_most, want.bound
+
+    assert meaning("no standing queue") == ("hops.line.nonempty_max_s", True, 5.0)
+    for words in ("40 MB above 2 Mbit/s", "40mb above 2mbit", "probe above 2 Mbit/s"):
+        assert meaning(words) == ("flows.probe.fct_s.mean", True, 160.0)
+    assert meaning("bulk0 above 500 kbit/s") == ("flows.bulk0.goodput_mbit", False, 0.5)
+    with pytest.raises(Refusal, match=r"no flow transfers 7 MB: .* probe \(40 MB\)"):
+        meaning("7 MB above 2 Mbit/s")

@@ -130,6 +130,80 @@ def signs(simulated: Scores, played: Scores, chosen: Candidate) -> dict[str, lis
     return found
 
 
+# ---- the report ----
+
+BEGIN, END = "<!-- tables: written by links.py -->", "<!-- end of the tables -->"
+
+
+def tables(results: Mapping[str, Any]) -> str:
+    """Returns the tables of README.md in Markdown."""
+    parts = [_choices(results), "", _verdicts(results)]
+    if any("signs" in one for one in results.values()):
+        parts += ["", _signs(results)]
+    return "\n".join(parts)
+
+
+def _choices(results: Mapping[str, Any]) -> str:
+    rows = ["| link | chosen | down, up Mbit/s | ping+ p95, ms | rule of sqm-scripts | rule of cake | no shaper |"]
+    rows.append("|---|---|---|--:|---|---|---|")
+    for name, one in results.items():
+        stated = one["stated"]
+        others = [_against(stated["against"].get(rule)) for rule in (*RULES, "no shaper")]
+        own = stated["numbers"]
+        cells = [name, f"`{one['chosen']}`", _rates(own), f"{own['sparse']:.3g}", *others]
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def _rates(found: Mapping[str, float]) -> str:
+    ways = [f"{found[f'goodput_{way}']:.3g}" if f"goodput_{way}" in found else "–" for way in ("right", "left")]
+    return ", ".join(ways)
+
+
+def _against(other: Mapping[str, Any] | None) -> str:
+    if other is None:
+        return "chosen"
+    return f"{_rates(other['numbers'])}; {other['numbers']['sparse']:.3g} ms"
+
+
+def _verdicts(results: Mapping[str, Any]) -> str:
+    rows = [f"| link | {' | '.join(PLACES)} |", f"|---|{'---|' * len(PLACES)}"]
+    for name, one in results.items():
+        cells = []
+        for place in PLACES:
+            against_all = one[place]["against"]
+            rules = "; ".join(against_all[rule]["word"] if rule in against_all else "chosen" for rule in RULES)
+            beaten = [baseline for baseline, found in against_all.items() if found["word"] == "is dominated"]
+            cells.append(rules + (f" (dominated by {', '.join(beaten)})" if beaten else ""))
+        rows.append(f"| {name} | {' | '.join(cells)} |")
+    both = [
+        sum(
+            all(one[place]["against"].get(rule, {}).get("word") == "dominates" for rule in RULES)
+            for one in results.values()
+        )
+        for place in PLACES
+    ]
+    rows.append(f"| both rules dominated | {' | '.join(f'{count} of {len(results)}' for count in both)} |")
+    return "\n".join(rows)
+
+
+def _signs(results: Mapping[str, Any]) -> str:
+    rows = ["| link | differences beyond both worlds' intervals | of these with another sign |", "|---|--:|---|"]
+    for name, one in results.items():
+        if "signs" in one:
+            same, other = one["signs"]["same"], one["signs"]["other"]
+            rows.append(f"| {name} | {len(same) + len(other)} | {', '.join(other) or '–'} |")
+    return "\n".join(rows)
+
+
+def write_report(results: Mapping[str, Any]) -> None:
+    """Puts the tables into README.md, between its marks."""
+    path = HERE / "README.md"
+    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    path.write_text(f"{before}{BEGIN}\n{tables(results)}\n{END}{after}", encoding="utf-8")
+
+
 def main() -> None:
     """Judges the links asked for and adds them to results.json."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -146,7 +220,9 @@ def main() -> None:
         results[name] = judged(name, task_of(links[name]), player, asked.kernel)
         words = {place: [results[name][place]["against"][rule]["word"] for rule in RULES] for place in PLACES}
         print(name, results[name]["chosen"], words, file=sys.stderr, flush=True)
-        path.write_text(json.dumps({one: results[one] for one in links if one in results}, indent=1) + "\n")
+        results = {one: results[one] for one in links if one in results}
+        path.write_text(json.dumps(results, indent=1) + "\n")
+    write_report(results)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from sojourn import _core, identity, means, measures, queues
 from sojourn.errors import Refusal, nearest_of
 from sojourn.means import Mean
 from sojourn.results import Results
-from sojourn.words import number_text, size_text
+from sojourn.words import number_text, quantity, size_text
 
 PACKET_BYTES = 1514
 """A full segment on Ethernet. No size of the grid is smaller than two of them."""
@@ -83,23 +83,58 @@ class Want:
         return "yes" if inside else "no" if outside else "open"
 
 
-def want_of(text: str, hop: str, about: Mapping[str, Any]) -> Want:
-    """Reads a condition. `about` is the description of a run (`Plan.describe`).
+NO_STANDING_QUEUE = ("no standing queue", "nonempty_max_s <= 5")
+"""Words of an operator, and the condition that they mean: the queue is empty at least every 5 s (Speidel and Qian)."""
+ABOVE = re.compile(r"(?P<what>.+?)\s+above\s+(?P<rate>[\d.]+\s*[kMG]?bit)(/s)?", re.IGNORECASE)
+"""The rate of a transfer, in words: `40 MB above 2 Mbit/s`, or `probe above 2mbit` with a flow's name."""
+ALIKE = 0.05
+"""By which share the size of a transfer in words may differ from that of the flow: kB has 1000 or 1024 bytes."""
 
-    Raises Refusal for anything but MEASURE, `<=` or `>=`, and a number, and for a measure that no run has.
+
+def want_of(text: str, hop: str, about: Mapping[str, Any], scenario: Mapping[str, Any]) -> Want:
+    """Reads a condition. `about` is the description of a run (`Plan.describe`), and `scenario` its tables.
+
+    Raises Refusal for anything but MEASURE, `<=` or `>=`, and a number, or known words, and for a measure that no run
+    has.
     """
-    found = WANT.fullmatch(text)
+    found = WANT.fullmatch(_meaning(text, scenario))
     try:
         bound = float(found["bound"]) if found else math.nan
     except ValueError:
         bound = math.nan
     if found is None or not math.isfinite(bound):
-        raise Refusal(f"--want = {text!r}: expected MEASURE <= NUMBER or MEASURE >= NUMBER, as in nonempty_max_s <= 5")
+        raise Refusal(
+            f"--want = {text!r}: expected MEASURE <= NUMBER or MEASURE >= NUMBER, as in nonempty_max_s <= 5, or words: "
+            "'no standing queue', '40 MB above 2 Mbit/s'"
+        )
     flows = {one["name"]: one["kind"] for one in about["flows"]}
     address = measures.full(found["measure"], hop)
     hops = [one["name"] for one in about["hops"]]
     measures.refuse_unknown(address, measures.known(hops, flows), flows, "--want")
     return Want(text.strip(), address, found["sign"] == "<=", bound)
+
+
+def _meaning(text: str, scenario: Mapping[str, Any]) -> str:
+    """Returns the condition that words mean. Other text is returned as it is."""
+    if " ".join(text.lower().split()) == NO_STANDING_QUEUE[0]:
+        return NO_STANDING_QUEUE[1]
+    found = ABOVE.fullmatch(text.strip())
+    rate = quantity(found["rate"].replace(" ", "")) if found else None
+    if found is None or rate is None:
+        return text
+    named = {flow["name"]: quantity(flow["size"]) for flow in scenario["flow"] if "size" in flow}
+    sizes = {name: one.value for name, one in named.items() if one is not None}
+    asked = quantity(found["what"].replace(" ", ""))
+    names = [name for name, size in sizes.items() if asked and abs(size - asked.value) <= ALIKE * size]
+    name = next(iter(names), found["what"].strip())
+    if name in sizes:
+        return f"flows.{name}.fct_s.mean <= {sizes[name] * 8 / (rate.value * 1e6):g}"
+    if name in [flow["name"] for flow in scenario["flow"]]:
+        return f"flows.{name}.goodput_mbit >= {rate.value:g}"
+    known = ", ".join(f"{name} ({size_text(size)})" for name, size in sizes.items()) or "none"
+    raise Refusal(
+        f"--want = {text!r}: no flow transfers {found['what']}: expected the name or the size of one: {known}"
+    )
 
 
 # ---- the link and its sizes ----

@@ -57,7 +57,7 @@ PERCENT = ("utilisation", "empty_fraction", "full_fraction")
 @cli.command(
     epilog="""\b
 Examples:
-  sojourn size geo-16mbit --want "flows.probe.fct_s.mean <= 160" --want "nonempty_max_s <= 5"
+  sojourn size geo-16mbit --want "40 MB above 2 Mbit/s" --want "no standing queue"
   sojourn size static-1.5mbit --hop bottleneck --sizes 10kB,20kB,0.5bdp
 """
 )
@@ -72,7 +72,7 @@ Examples:
     "wants",
     multiple=True,
     metavar="'MEASURE <= NUMBER'",
-    help="A condition (<= or >=) that the size must meet. Repeatable.",
+    help="A condition (<= or >=) that the size must meet, or words: 'no standing queue'. Repeatable.",
 )
 @world_option
 @memory_option
@@ -110,13 +110,14 @@ def size(
     a size meets one if the whole 95 % interval over the seeds does. Runs are kept in a store, so that another
     condition costs nothing.
     """
-    from sojourn import pipeline, sizing
+    from sojourn import identity, pipeline, sizing
     from sojourn.runs import RunsInStore
 
     plan = load_plan(file, sets, seed, seeds)
     refuse_file(out)
     link = sizing.link_of(plan, hop, flows)
-    asked = [sizing.want_of(want, link.hop, plan.describe(0)) for want in wants]
+    scenario = identity.resolved(identity.document_of_plan(plan), plan.runs[0]["set"])
+    asked = [sizing.want_of(want, link.hop, plan.describe(0), scenario) for want in wants]
     limits = sizing.limits(link, sizes)
     chosen = sizing.plan_of(plan, link, limits, sets=sets, seed=seed, seeds=seeds)
     opened = open_store(store)
