@@ -159,6 +159,7 @@ def networkd(task: Task, chosen: Candidate, interface: str) -> Lines:
         if not ingress:
             found.notes.append(f"if a file has the addresses of {interface} already, add the sections below to it")
     found.undo.extend([*(f"rm {name}" for name in found.files), "networkctl reload"])
+    found.notes[:] = dict.fromkeys(found.notes)
     return found
 
 
@@ -178,6 +179,7 @@ def _networkd_cake(chosen: Candidate, queue: Queue, notes: list[str]) -> list[st
         lines += ["MPUBytes=64"] if "docsis" in framing.cake else []
     if "rtt" in chosen.parameters:
         lines.append(f"RTTSec={_time(float(chosen.parameters['rtt']))}")
+        notes.append("RTTSec= is known to systemd from version 253 on")
     if "ingress" in words:
         notes.append("systemd-networkd has no key for cake's 'ingress': set it by tc")
     return lines
@@ -198,7 +200,7 @@ def _networkd_htb(chosen: Candidate, queue: Queue, notes: list[str]) -> list[str
         "DefaultClass=1",
         "",
         "[HierarchyTokenBucketClass]",
-        "Parent=1:",
+        "Parent=1:0",
         "ClassId=1:1",
         f"Rate={_rate(shaped_bps(queue, chosen.share))}",
     ]
