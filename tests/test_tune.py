@@ -328,8 +328,8 @@ NETWORKD = {
         "PacketLimit": WHOLE,
     },
 }
-"""Keys and forms of values of systemd.network(5) and systemd.netdev(5), by section. systemd-networkd 252 takes them, but
-for RTTSec, which came with 253; a note says so.
+"""Keys and forms of values of systemd.network(5) and systemd.netdev(5), by section. systemd-networkd 252 takes them,
+but for RTTSec, which came with 253; a note says so.
 """
 
 

@@ -33,12 +33,12 @@ INTERVALS = (0.75, 1.0, 1.5, 2.0, 3.0)
 """CoDel's interval, in base RTTs."""
 TARGETS = (0.05, 0.1, 0.2, 0.3)
 """CoDel's target as a share of the interval (RFC 8289 §4.3: 5 to 10 % where a packet takes less)."""
-LONG_TARGETS = (0.03, *TARGETS)
+LONG_TARGETS = (0.03, 0.05, 0.1, 0.2, 0.25, 0.3, 0.33)
 """Targets where the base RTT is at least `LONG_RTT_S`."""
 LONG_RTT_S = 0.1
 PIE_TARGETS_S = (0.005, 0.01, 0.015, 0.03, 0.06)
 PIE_UPDATES_S = (0.015, 0.03)
-CAKE_RTTS = (0.5, 1.0, 1.5, 2.0, 3.0)
+CAKE_RTTS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
 """cake's rtt, in base RTTs."""
 LOWER_SHARES = (1.0, 0.95, 0.9)
 """Lower rates of the shaper that the best settings are tried with, as shares of the highest one."""

@@ -39,8 +39,10 @@ LOST = 25.0
 """Steps that a loss of 2 % of throughput costs, beyond `NEAR`: more than any other step, as throughput comes first."""
 GOOD = 0.05
 """A setting of today is good if it meets the conditions and loses at most this share of throughput."""
-EQUAL = 0.005
-"""A loss of at most this share is none. A larger one is a loss if the seeds show it, or if it is larger than a step."""
+EQUAL = 0.003
+"""A loss of at most this share is none. A larger one is a loss if the seeds show it, or if it is a step."""
+STRICT = ("throughput", "own")
+"""The numbers in which an improvement on a good setting may lose nothing; in the others it may lose a step."""
 STEPS = {"throughput": 0.02, "sparse": 0.05, "pages": 0.03, "own": 0.1}
 """The smallest relative difference in each number that counts."""
 LEAST_STEP_MS = {"sparse": 1.0, "own": 2.0}
@@ -220,7 +222,8 @@ def ranked(scores: Scores, kind: str) -> list[int]:
     """Returns the places of a discipline's settings that may be chosen, the best first.
 
     If a setting that people use today is good already (`GOOD`), those come first that improve on the best such one
-    without being worse in anything: nobody has to weigh a gain against a loss.
+    without being worse in anything, the one with the highest throughput first: nobody has to weigh a gain against a
+    loss.
     """
     of_kind = [place for place, one in enumerate(scores.candidates) if one.kind == kind and _eligible(scores.task, one)]
     own = scores.of([scores.candidates[place] for place in of_kind])
@@ -233,7 +236,8 @@ def ranked(scores: Scores, kind: str) -> list[int]:
     today = [one for one in places if own.candidates[one].baseline]
     if today and broken[today[0]] == 0 and gone[today[0]] <= GOOD:
         better = {one for one in places if one != today[0] and _improves(own, one, today[0])}
-        places.sort(key=lambda one: 0 if one in better else 1 if one == today[0] else 2)
+        through = _means(own.throughput)
+        places.sort(key=lambda one: (0, -through[one]) if one in better else (1 if one == today[0] else 2, 0.0))
     return [of_kind[one] for one in places]
 
 
@@ -256,7 +260,8 @@ def _improves(scores: Scores, place: int, other: int) -> bool:
             continue
         gain = apart.value if name == "throughput" else -apart.value
         level = abs(float(np.nanmean(numbers[other])))
-        if -gain > max(EQUAL * level, min(apart.half_width or 0.0, _step(name, level))):
+        shown = max(EQUAL * level, min(apart.half_width or 0.0, _step(name, level)))
+        if -gain > (shown if name in STRICT else _step(name, level)):
             return False
         better = better or gain > apart.half_width if apart.half_width else better or gain > EQUAL * level
     return better

@@ -27,7 +27,10 @@ Tell = Callable[[float, float], None]
 Watch = Callable[[str], AbstractContextManager[Tell]]
 """Makes a progress display for a stage with this name."""
 
-FIRST_SEEDS, RACE_SEEDS, VARIED_SEEDS = 2, 5, 3
+FIRST_SEEDS, VARIED_SEEDS = 2, 3
+RACE_SEEDS, RACE_BITS = (5, 15), 5e9
+"""The fewest and the most seeds of the race. On a slow link a run costs little, and small differences need many seeds:
+the lines carry about this many bits for each setting."""
 STATED = "stated rate"
 FRESH = 1001
 """The first seed of the finalists' report."""
@@ -35,7 +38,7 @@ KEPT = 1 / 4
 """The share of a discipline's settings that goes on to the next stage."""
 FEWEST = 3
 """But at least as many of each discipline."""
-FINALISTS = 3
+FINALISTS = 4
 """Settings of each discipline in the final."""
 NEAR_COST = 1.5
 """Finalists whose costs are apart by at most this many steps are near-equals: the most robust one is chosen."""
@@ -139,7 +142,7 @@ def search(task: Task, disciplines: Sequence[str], player: Player, seeds: int = 
     searched = player.play("search", task, every, 1, FIRST_SEEDS)
     kept = _best(searched, disciplines, KEPT, FEWEST)
     kept = settings.unique([*kept, *(one for first in kept for one in _lower(task, first))])
-    raced = player.play("race", task, settings.unique([*today, *kept]), 1, RACE_SEEDS)
+    raced = player.play("race", task, settings.unique([*today, *kept]), 1, race_seeds(task))
     finalists = _best(raced, disciplines, 0.0, FINALISTS)
     final = player.play("final", task, settings.unique([*today, *finalists]), FRESH, seeds)
     best = {kind: _best(final, [kind], 0.0, 1)[0] for kind in disciplines}
@@ -150,6 +153,13 @@ def search(task: Task, disciplines: Sequence[str], player: Player, seeds: int = 
     return replace(
         found, lower={name: player.play(name, one, shown, FRESH, seeds) for name, one in lowest(task).items()}
     )
+
+
+def race_seeds(task: Task) -> int:
+    """Returns the number of seeds of the race."""
+    bits = sum(queue.rate_bps for queue in task.queues) * task.duration_s
+    fewest, most = RACE_SEEDS
+    return int(min(most, max(fewest, RACE_BITS / max(bits, 1))))
 
 
 def compared(found: Found) -> list[Candidate]:

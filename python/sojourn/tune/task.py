@@ -88,6 +88,8 @@ class Task:
     """By which share the real rate may be below the stated one."""
     varies: bool = False
     """Whether the line's rate changes all the time."""
+    duration_s: float = 60.0
+    """The simulated time of a run."""
     command: str = ""
     """The options that describe the line, for reports; empty for a scenario file."""
 
@@ -180,6 +182,7 @@ def task_of_plan(plan: _core.Plan, names: Sequence[str] = (), uncertain: float =
         queues=tuple(queue for queue, _ in found),
         bottlenecks=tuple(slowest for _, slowest in found),
         rtt_s=about["longest_rtt_ms"] / 1000,
+        duration_s=about["duration_s"],
         uncertain=uncertain,
     )
 
