@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread, imsave
 
+import own
 from conftest import ROOT, SOJOURN, Run, kernel_or_skip, program
 
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.toml"))
@@ -66,9 +67,10 @@ def perform(command: str, clone: Path) -> None:
         words = ["N1" if word == "001" else word for word in words]
     if verb == "figures":  # one figure is enough
         words = [*(word for word in words if not word.startswith("001")), "001/figure-3"]
-    short = (
-        ["--set", "duration=3s", "--set", 'measure=["0s", "end"]'] if verb in ("run", "sweep", "size", "agree") else []
-    )
+    if "mine.so" in words and not (clone / "mine.so").exists():
+        own.library(clone)
+    cut = ["--set", "duration=3s", "--set", 'measure=["0s", "end"]']
+    short = cut if verb in ("run", "sweep", "size", "agree") else []
     short += ["--seeds", "1", "--store", str(clone / "kept")] if verb == "agree" else []
     short += ["--traces", "2"] if verb == "verify" else []
     if verb == "tune":

@@ -13,6 +13,7 @@ import pytest
 
 from conftest import ROOT, SOJOURN, Run, kernel_or_skip, skip_loudly
 from sojourn import verify
+from sojourn.disciplines import Library, digest_of
 
 FAULTS = {
     1: "at the first drop the chosen packet is delivered and the next one lost",
@@ -229,7 +230,7 @@ def test_not_as_ours_says_means_in_ms_and_whether_a_statement_is_violated_too(li
     line = verify.line_of("pie")
 
     def last(faulty: str) -> verify.Verdict:
-        subject = verify.Library(library, verify.line_of(faulty).full, verify.LINK)
+        subject = of_library(library, verify.line_of(faulty).full)
         return list(verify.verify(line, subject, traces=1, packets=100, seed=1))[-1]
 
     slow = last("pie target 60ms")
@@ -280,7 +281,7 @@ def test_the_real_kernels_pass(sojourn: Run, line: str) -> None:
         (("codel", "--command", "sh -c 'yes >&2'", "--patience", "2"), "no answer in 2 s"),
         (("codel", "--command", "sh -c 'exec >&- 2>&-; sleep 9'", "--patience", "2"), "no end in 2 s"),
         (("codel", "--patience", "5"), "--patience = 5: expected --command"),
-        (("codel", "--patience", "5", "--library", "nothing.so"), "--patience = 5: expected --command"),
+        (("codel", "--patience", "5", "--library", "nothing.so"), "expected a shared library"),
         (("codel", "--rate", "0bit"), "above zero"),
         (("codel", "--rate", "fast"), "such as 10mbit"),
         (("codel", "--library", "nothing.so"), "expected a shared library"),
@@ -316,10 +317,15 @@ def library() -> Path:
     return ROOT / "target/debug/libsojourn.so"
 
 
+def of_library(file: Path, line: str, seed: int = 1) -> verify.OfUser:
+    """The library as a subject, as `sojourn verify --library` makes it."""
+    return verify.OfUser(Library("mine", file, digest_of(file)), line, verify.LINK, seed)
+
+
 @pytest.mark.parametrize("line", ["pie ecn", "fq_pie", "dualpi2", "red limit 400000 ecn", CHOKE, "sfb", "blue"])
 def test_who_is_right_passes_whatever_numbers_it_draws(library: Path, line: str) -> None:
     for seed in (2001, 2002):
-        subject = verify.Library(library, line, verify.LINK, seed)
+        subject = of_library(library, line, seed)
         found = list(verify.verify(verify.line_of(line), subject, traces=1, packets=300, seed=1))
         assert not [one for one in found if one.fault], seed
 
@@ -365,7 +371,7 @@ def test_a_gain_that_is_a_tenth_off_is_noticed_whatever_numbers_are_drawn(librar
     words[at : at + 2] = [name, value]
     asked = verify.line_of(line)
     for seed in (1001, 1002):
-        fault = verify.in_distribution(asked, verify.Library(library, " ".join(words), verify.LINK, seed), verify.LINK)
+        fault = verify.in_distribution(asked, of_library(library, " ".join(words), seed), verify.LINK)
         assert "expected" in fault.fault, seed
-    sound = verify.in_distribution(asked, verify.Library(library, line, verify.LINK, 1001), verify.LINK)
+    sound = verify.in_distribution(asked, of_library(library, line, 1001), verify.LINK)
     assert sound.passed, sound.fault

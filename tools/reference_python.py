@@ -19,6 +19,7 @@ from sojourn.measured import Group, Part, measures_of
 GROUPS = {
     "Ask": ("load", "read", "run", "replay", "open_results"),
     "Results": ("Results", "Measure", "Mean", "Differences", "Plots", "Replayed"),
+    "Disciplines of your own": ("Discipline",),
     "Plans, executors, worlds": ("Plan", "Cores", "Dask", "Simulator"),
     "Errors": ("Error", "Refusal", "NothingToRun"),
 }
@@ -31,7 +32,7 @@ HIDDEN = {
     ),
     "Plan": (
         *("load", "parse", "restore", "portable", "run", "ring", "sim_refusal", "kernel_refusal", "kernel_hz"),
-        *("kernel_job", "observe", "rates"),
+        *("kernel_job", "observe", "rates", "outside", "outside_names"),
     ),
 }
 """Members that the command's own verbs use, and no user needs."""

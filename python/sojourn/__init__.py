@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sojourn.api import read as read
     from sojourn.api import replay as replay
     from sojourn.api import run as run
+    from sojourn.disciplines import Discipline as Discipline
     from sojourn.errors import NothingToRun as NothingToRun
     from sojourn.errors import Refusal as Refusal
     from sojourn.executors import Cores as Cores
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "Cores": "executors",
     "Dask": "on_dask",
+    "Discipline": "disciplines",
     "Differences": "results",
     "Error": "_core",
     "Mean": "means",

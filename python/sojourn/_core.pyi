@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, TypedDict, final
+from typing import Any, Self, TypedDict, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,12 +88,45 @@ class PlannedRun(TypedDict):
     duration_s: float
 
 @final
+class Packet:
+    """A packet in a queue. It takes any further attributes."""
+
+    @property
+    def bytes(self) -> int:
+        """The length, as the link counts it."""
+    @property
+    def flow(self) -> int:
+        """The flow hash, equal for all packets of a flow."""
+    @property
+    def arrival(self) -> int:
+        """When it was enqueued, in nanoseconds."""
+    @property
+    def ecn(self) -> int:
+        """The ECN field of the IP header: 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE."""
+    def mark(self) -> bool:
+        """Sets CE if the packet is ECN-capable. Returns whether it carries CE now."""
+
+class Discipline:
+    """The base class of disciplines in Python. It takes the packets that the discipline drops."""
+
+    def __new__(cls, *words: object, **parameters: object) -> Self: ...
+    def drop(self, packet: Packet, reason: str = "overlimit") -> None:
+        """Drops a packet, which may be one that is just being enqueued. Raises `Error` for an unknown reason."""
+
+@final
 class Plan:
     """A checked scenario file with its list of runs."""
 
     @staticmethod
-    def load(path: str, sets: Sequence[tuple[str, str]], seed: int | None, seeds: int | None) -> Plan:
-        """Reads and checks a file."""
+    def load(
+        path: str,
+        sets: Sequence[tuple[str, str]],
+        seed: int | None,
+        seeds: int | None,
+        *,
+        outside: Sequence[str] = (),
+    ) -> Plan:
+        """Reads and checks a file. `outside` are the names of disciplines of the user's, with which lines may begin."""
     @staticmethod
     def parse(
         text: str,
@@ -103,6 +136,7 @@ class Plan:
         seeds: int | None,
         *,
         lines: bool = True,
+        outside: Sequence[str] = (),
     ) -> Plan:
         """Reads and checks a scenario's text. Files that it names are looked up in the folder of `path`.
 
@@ -147,18 +181,28 @@ class Plan:
         series: bool = True,
         progress: Progress | None = None,
         linux: tuple[int, int] | None = None,
+        outside: Sequence[tuple[str, object]] = (),
     ) -> Output | None:
         """Simulates one run without the GIL. Returns None if it was stopped.
 
-        With `linux`, a version such as (7, 3), disciplines behave as in that version of Linux.
+        With `linux`, a version such as (7, 3), disciplines behave as in that version of Linux. `outside` are those of
+        the user's: the name, and the path of a library or a function that takes the line, the MTU in bytes, the rate in
+        bit/s and the seed, and returns a `Discipline`. Raises `Error` if one of them fails.
         """
     def ring(self, index: int, link: int, times: Sequence[int], bytes: Sequence[int], phase: int) -> NDArray[np.uint64]:
         """The content of a link's card ring after each change: columns of time, packets, limit, bytes in flight.
 
         Packets with the IP lengths `bytes` arrive at `times`. `phase` is the tick's age at time zero. Both are in ns.
         """
-    def sim_refusal(self, index: int) -> str | None:
-        """The reason why the simulator cannot run a run. None if it can."""
+    def sim_refusal(self, index: int, given: Sequence[str] = ()) -> str | None:
+        """The reason why the simulator cannot run a run. None if it can. `given` are the names of the disciplines of
+        the user's that there are.
+        """
+    def outside(self, index: int) -> list[str]:
+        """The names of disciplines of the user's in a run."""
+    @property
+    def outside_names(self) -> list[str]:
+        """The names of disciplines of the user's with which the plan was read."""
     def kernel_refusal(
         self, index: int, *, version: tuple[int, int], modules: Sequence[str], link: str = "device"
     ) -> str | None:
@@ -221,13 +265,25 @@ class Output:
     def events(self) -> int: ...
 
 def replay(
-    trace: bytes, name: str, qdisc: str, rate: str | None, mtu: int, told: int | None = None
+    trace: bytes,
+    name: str,
+    qdisc: str,
+    rate: str | None,
+    mtu: int,
+    told: int | None = None,
+    seed: int = 1,
+    *,
+    outside: Sequence[tuple[str, object]] = (),
 ) -> tuple[bytes, list[str], dict[str, Any] | None]:
     """The fates of a trace's packets as CSV, the warnings, and the counters with the keys of `tc -s -j qdisc show`.
 
     With `rate`, a server dequeues packets at this rate. Otherwise the trace has the dequeues, and `told` is the link
-    rate in bits per second from which a discipline derives its defaults.
+    rate in bits per second from which a discipline derives its defaults. `outside` are disciplines of the user's, as in
+    `Plan.run`; they go before ours of the same name. Raises `Error` if one fails.
     """
+
+def refuse_outside(name: str) -> str | None:
+    """The reason why a name cannot be that of a discipline of the user's. None if it can."""
 
 def sums(trace: bytes, qdisc: str, mtu: int, told: int, labels: bytes, kinds: int, seeds: int) -> list[list[int]]:
     """For each label, the number of packets dropped or marked; then the sum of the delivered packets' sojourn in µs.

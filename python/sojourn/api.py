@@ -22,10 +22,12 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn import _core, pipeline, records
 from sojourn import plan as plans
+from sojourn.disciplines import Discipline, Library, Outside, in_python
 from sojourn.errors import Refusal, nearest_of
 from sojourn.executors import Cores, Executor
 from sojourn.finished import Keep
 from sojourn.on_dask import named_executor
+from sojourn.replays import in_core
 from sojourn.results import Results
 from sojourn.runs import Runs, RunsInMemory, RunsInStore
 from sojourn.until import Until
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
 Scenario = str | os.PathLike[str] | Mapping[str, Any]
 """A scenario: the name of one that comes with sojourn, the path of a file, or a dictionary of the same shape."""
+Disciplines = Mapping[str, type[Discipline] | str | os.PathLike[str]]
+"""Disciplines of the user's by the names that scenarios use: classes, or the paths of shared libraries."""
 DICTIONARY = "scenario"
 """What messages call a scenario that was given as a dictionary."""
 
@@ -60,29 +64,33 @@ def load(
     seed: int | None = None,
     seeds: int | None = None,
     folder: str | os.PathLike[str] | None = None,
+    disciplines: Disciplines | None = None,
 ) -> _core.Plan:
     """Reads and checks a scenario, and returns its plan: every run that it asks for.
 
     `scenario` is the name of a scenario that comes with sojourn, the path of a file, or a dictionary of the same shape
     as a file: `{"duration": "30s", "hop": [{"name": "b", "rate": "10mbit", …}], "flow": […]}`. `set` gives keys other
     values, as `--set` does: `{"hop.b.qdisc": "fq_codel"}`. `seed` is the first seed (default 1), `seeds` how many there
-    are. Files that a dictionary names are looked for in `folder` (default: the current one).
+    are. Files that a dictionary names are looked for in `folder` (default: the current one). `disciplines` are those of
+    yours that the scenario names; give them to `run` too.
 
     Raises `Error`, whose text names file, line, key, value and what was expected, for anything that is wrong in the
     scenario; of a dictionary it names key and value. Raises Refusal if there is no such scenario.
     """
     sets = [(key, _inline(value, key)) for key, value in (set or {}).items()]
+    names = [one.name for one in outside_of(disciplines)]
     if not isinstance(scenario, Mapping):
-        return plans.load(plans.find(Path(scenario)), sets, seed, seeds)
+        return plans.load(plans.find(Path(scenario)), sets, seed, seeds, names)
     text = _core.to_toml({key: _plain(value, str(key)) for key, value in scenario.items()})
     path = Path(folder) / DICTIONARY if folder is not None else Path(DICTIONARY)
-    return _core.Plan.parse(text, str(path), sets, seed, seeds, lines=False)
+    return _core.Plan.parse(text, str(path), sets, seed, seeds, lines=False, outside=names)
 
 
 def run(
     plan: _core.Plan | Scenario,
     *,
     world: str | World = "sim",
+    disciplines: Disciplines | None = None,
     seed: int | None = None,
     seeds: int | None = None,
     on: str | int | Executor | None = None,
@@ -96,9 +104,11 @@ def run(
 ) -> Results:
     """Plays every run of a plan, and returns the results.
 
-    `plan` is what `load` returned, or a scenario for it. `world` is `sim`, `kernel`, or a world of your own. `seed` and
-    `seeds` replace the plan's. `on` is what plays the runs: None or a number of runs at a time for this machine's
-    cores, `"dask://HOST:PORT"` for a Dask scheduler with its workers, `"dask"` for one that is started here, or an
+    `plan` is what `load` returned, or a scenario for it. `world` is `sim`, `kernel`, or a world of your own.
+    `disciplines` are those of yours that the plan's queues have, for the world `sim`: by name a subclass of
+    `Discipline`, or the path of a shared library with the functions of sojourn.h. `seed` and `seeds` replace the
+    plan's. `on` is what plays the runs: None or a number of runs at a time for this machine's cores,
+    `"dask://HOST:PORT"` for a Dask scheduler with its workers, `"dask"` for one that is started here, or an
     executor. With `store`, a folder, finished runs are kept there, and those that it has are not played
     again. With `out`, a new folder, results are written there as `sojourn run --out` does.
 
@@ -106,16 +116,19 @@ def run(
     `until`, such as `"sojourn_ms.p95 5%"`, plays only as many seeds as a measure needs. `baseline` is the swept value
     that others are compared with. `progress` is called with the simulated seconds that are done, and those of all runs.
 
+    If a discipline of yours crashes, hangs or raises an exception, the other runs go on, and the results' `broken` says
+    what happened; if no run is left, that is raised as Refusal.
+
     Ctrl-C stops what is playing, and returns what is finished with `interrupted` set. Raises Refusal for what cannot be
     had, `NothingToRun` if the world can play no run, and `Error` for a scenario that is wrong.
     """
-    asked = plan if isinstance(plan, _core.Plan) else load(plan)
+    asked = plan if isinstance(plan, _core.Plan) else load(plan, disciplines=disciplines)
     if seed is not None or seeds is not None:
         asked = asked.reseeded(seed, seeds)
     results = pipeline.execute(
         asked,
         _runs(store, out, series, packets, asked),
-        world=world_of(world),
+        world=world_of(world, outside_of(disciplines)),
         executor=executor_of(on),
         until=None if until is None else Until.parse(until),
         baseline=baseline,
@@ -159,13 +172,15 @@ def replay(
     *,
     rate: str | None = None,
     world: str = "sim",
+    disciplines: Disciplines | None = None,
     mtu: int = 1514,
 ) -> Replayed:
     """Sends the packets of a trace through one queue discipline: ours, or the Linux kernel's (`world="kernel"`).
 
     `trace` is the path of a CSV file, its bytes, or its columns: `time_ns`, `op` (`enqueue`, `dequeue`, `change`),
     `flow`, `bytes`, `ecn`. `qdisc` is a discipline as tc writes it. With `rate`, such as `"10mbit"`, a busy server of
-    this rate dequeues, and the trace has arrivals only. `mtu` is the length of a full packet in bytes.
+    this rate dequeues, and the trace has arrivals only. `disciplines` are those of yours that `qdisc` may name. `mtu`
+    is the length of a full packet in bytes.
 
     Raises `Error`, whose text names line, column and what was expected, for anything that is wrong in the trace or in
     the line of tc words; Refusal if there is no kernel.
@@ -177,7 +192,7 @@ def replay(
 
         fates, said, stats = in_kernel(data, name, qdisc, rate=rate, mtu=mtu)
     elif world == "sim":
-        fates, said, stats = _core.replay(data, name, qdisc, rate, mtu)
+        fates, said, stats = in_core(data, name, qdisc, rate, mtu, outside=outside_of(disciplines))
     else:
         raise Refusal(f"world = {world!r}: expected sim or kernel")
     from pyarrow import csv
@@ -233,12 +248,21 @@ def _runs(
     return RunsInMemory(keeps, make)
 
 
-def world_of(world: str | World) -> World:
+def outside_of(given: Disciplines | None) -> tuple[Outside, ...]:
+    """Disciplines of the user's, from classes and files by name. Raises Refusal for anything else."""
+    classes = {name: one for name, one in (given or {}).items() if not isinstance(one, str | os.PathLike)}
+    files = [f"{name}={os.fspath(one)}" for name, one in (given or {}).items() if isinstance(one, str | os.PathLike)]
+    return (*in_python(classes), *map(Library.of, files))
+
+
+def world_of(world: str | World, outside: tuple[Outside, ...] = ()) -> World:
     """The world of a name, or the world itself. Raises Refusal for a name that there is not."""
+    if world == "sim":
+        return Simulator(outside=outside)
+    if outside:
+        raise Refusal(f"disciplines: {outside[0].name}: expected world = 'sim' with it")
     if not isinstance(world, str):
         return world
-    if world == "sim":
-        return Simulator()
     if world == "kernel":
         from sojourn.kernel.run import Guests
 

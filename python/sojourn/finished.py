@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sojourn import _core, records
-from sojourn.worlds import Played, World
+from sojourn import _core, isolated, records
+from sojourn.worlds import Played, Simulator, World
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,6 +38,14 @@ class Finished:
 
 
 @dataclass(frozen=True)
+class Broken:
+    """A run that a discipline of the user's has ended. The other runs of its combination would end in the same way."""
+
+    reason: str
+    """Names the discipline and the seed."""
+
+
+@dataclass(frozen=True)
 class Task:
     """The runs of a plan in a world. It can be pickled: a worker needs nothing else but the package."""
 
@@ -49,8 +57,31 @@ class Task:
         """Digests of the programs that play a run: the simulator, or a guest's kernel, modules and program."""
         return self.world.key(self.plan, index)
 
-    def play(self, index: int, progress: _core.Progress) -> Finished | None:
-        """Plays run number `index` of the plan. Returns None if it was stopped."""
+    def play(self, index: int, progress: _core.Progress) -> Finished | Broken | None:
+        """Plays run number `index` of the plan. Returns None if it was stopped.
+
+        A run with a library of the user's is played in a process of its own.
+        """
+        world = self.world
+        if not isinstance(world, Simulator) or not (outside := world.outside_of(self.plan, index)):
+            return self.play_here(index, progress)
+        files, seed = ", ".join(one.said for one in outside), self.plan.runs[index]["seed"]
+        played: Finished | None
+        try:
+            if any(one.apart for one in outside):
+                for one in outside:
+                    one.refuse_change()
+                played = isolated.call(play_task, self, index, progress=progress, patience_s=world.patience_s)
+            else:
+                played = self.play_here(index, progress)
+        except isolated.BrokenError as error:
+            return Broken(f"{files}: {error}, seed {seed}")
+        except _core.Error as error:
+            return Broken(f"{error}, seed {seed}")
+        return played
+
+    def play_here(self, index: int, progress: _core.Progress) -> Finished | None:
+        """Like `play`, but always in this process. Raises `Error` if a discipline of the user's fails."""
         played = self.world.play(self.plan, index, progress, packets=self.keep.packets, series=self.keep.series)
         if played is None:
             return None
@@ -64,6 +95,11 @@ class Task:
             flows=flows,
             packets=output.packets() if self.keep.packets else None,
         )
+
+
+def play_task(task: Task, index: int, progress: _core.Progress) -> Finished | None:
+    """Calls `Task.play_here`. Another process can import it by its name."""
+    return task.play_here(index, progress)
 
 
 def record_of(plan: _core.Plan, index: int, played: Played, *, series: bool) -> records.RunRecord:

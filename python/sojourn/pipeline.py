@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn import _core, identity, paired, queues, worlds
 from sojourn.errors import NothingToRun, Refusal
-from sojourn.executors import Cores, Executor
-from sojourn.finished import Finished, Task
+from sojourn.executors import Cores, Executor, Work
+from sojourn.finished import Broken, Finished, Task
 from sojourn.means import mean_of, present, seeds_for
 from sojourn.records import RunRecord
 from sojourn.results import Results
 from sojourn.runs import Combination, Runs, row_of
 from sojourn.until import FEWEST_SEEDS, Until, Width, refuse_too_few_seeds
+from sojourn.words import schedule_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,6 +58,9 @@ def execute(
     that they set. `baseline` is the swept value that the others will be compared with. With `only_read` nothing is
     played, and missing runs are left out of the results. `tell` is called with two numbers: the simulated seconds that
     are done, and the simulated seconds of all runs.
+
+    A run that a discipline of the user's breaks ends the runs of its combination, and no others: its reason is in the
+    results' `broken` and `skipped`. If no run is left, it is raised as Refusal.
 
     Ctrl-C stops the runs that are playing; the finished ones are returned, and the results are marked interrupted.
     Raises Refusal if the baseline is not a swept value, if `until` cannot be met, or if the disk is full. Raises
@@ -225,12 +229,19 @@ class _Execution:
         def tell_all(playing_s: float) -> None:
             tell(done_s + playing_s, whole_s)
 
-        for index, finished in executor.each(self.todo(), self, tell_all):
+        work: Work[int, Finished | Broken] = self
+        for index, finished in executor.each(self.todo(), work, tell_all):
             self.out -= 1
-            if self.refusals.get(self.place[index]):
+            if finished is None and self.refusals.get(self.place[index]):
                 continue
             if finished is None:
                 self.later.append(index)
+                continue
+            if isinstance(finished, Broken):
+                chosen = self.plan.runs[index]["set"]
+                words = ", ".join(f"{key} = {schedule_text(value)}" for key, value in chosen.items())
+                self.refusals[self.place[index]] = finished.reason
+                self.results.broken.append(f"{finished.reason}, {words}" if words else finished.reason)
                 continue
             done_s += durations_s[index]
             self.add(index, finished)
@@ -308,9 +319,10 @@ class _Execution:
         with self.runs.claim(item) as free:
             yield free and not self.runs.has(item) and not self.is_refused(item)
 
-    def keep(self, items: Sequence[int], outcomes: Sequence[Finished]) -> None:
-        """Keeps runs."""
-        self.runs.put(items, outcomes)
+    def keep(self, items: Sequence[int], outcomes: Sequence[Finished | Broken]) -> None:
+        """Keeps runs, except broken ones."""
+        whole = [(item, one) for item, one in zip(items, outcomes, strict=True) if isinstance(one, Finished)]
+        self.runs.put([item for item, _ in whole], [one for _, one in whole])
 
     def is_refused(self, index: int) -> bool:
         """Returns whether the world cannot play a run. The world is asked once for each combination, and never about
@@ -332,7 +344,9 @@ class _Execution:
         combinations = results.combinations
         refused = [(place, reason) for place, reason in sorted(self.refusals.items()) if reason]
         results.skipped += [{"set": combinations[place].set, "reason": reason} for place, reason in refused]
-        if len(refused) == len(combinations):
+        if results.broken and not self.present:
+            raise Refusal(results.broken[0])
+        if len(refused) == len(combinations) and not results.broken:
             raise NothingToRun(f"nothing to run: {results.skipped[0]['reason']}")
         for place, one in enumerate(combinations):
             counted = one.indices[: self.enough.get(place)]

@@ -44,14 +44,20 @@ def find(word: str | Path) -> Path:
 
 
 def load(
-    path: str | Path, sets: Sequence[tuple[str, str]] = (), seed: int | None = None, seeds: int | None = None
+    path: str | Path,
+    sets: Sequence[tuple[str, str]] = (),
+    seed: int | None = None,
+    seeds: int | None = None,
+    outside: Sequence[str] = (),
 ) -> _core.Plan:
-    """Reads and checks a scenario file; `_core.Error` says what is wrong with it."""
+    """Reads and checks a scenario file; `_core.Error` says what is wrong with it. `outside` are the names of
+    disciplines of the user's.
+    """
     for text in (str(path), *(part for pair in sets for part in pair)):
         refuse_other_than_utf8(text)
     if Path(path).is_dir():
         raise Refusal(f"{path}: this is a folder: expected a scenario file ({SUFFIX}), or the name of a scenario")
-    return _core.Plan.load(str(path), list(sets), seed, seeds)
+    return _core.Plan.load(str(path), list(sets), seed, seeds, outside=list(outside))
 
 
 def refuse_other_than_utf8(text: str) -> None:

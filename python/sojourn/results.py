@@ -44,6 +44,8 @@ class Results:
     """The plan that was asked for; None for results that were read from a folder."""
     skipped: list[dict[str, Any]] = field(default_factory=list)
     """Combinations that could not be played: `set` and `reason`."""
+    broken: list[str] = field(default_factory=list)
+    """The runs that disciplines of the user's ended, each as a sentence."""
     random: bool = True
     """Whether runs depend on the seed; if not, each combination is played with its first seed only."""
     spared: int = 0

@@ -245,7 +245,8 @@ def plan_of(
     hop = link.hop.removesuffix(queues.REVERSE)
     key = f"hop.{hop}.qdisc" if hop == link.hop else f"hop.{hop}.reverse.qdisc"
     scenario["sweep"] = {key: [f"bfifo limit {limit}" for limit in limits]}
-    return _core.Plan.parse(_core.to_toml(scenario), plan.file, list(sets), seed, seeds, lines=False)
+    text, names = _core.to_toml(scenario), plan.outside_names
+    return _core.Plan.parse(text, plan.file, list(sets), seed, seeds, lines=False, outside=names)
 
 
 # ---- what runs find ----

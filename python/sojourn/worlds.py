@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from sojourn import _core
+from sojourn.disciplines import Outside
+from sojourn.isolated import PATIENCE_S
 
 
 class Played(Protocol):
@@ -66,25 +68,53 @@ class Simulator:
     engine: str = "fast"
     linux: tuple[int, int] | None = None
     """The Linux version whose disciplines are simulated, where versions differ. None: the scenario decides."""
+    outside: tuple[Outside, ...] = ()
+    """Disciplines of the user's, which scenarios name like those of ours."""
+    patience_s: float = PATIENCE_S
+    """Seconds without any progress after which a run with a library counts as hanging."""
     name: ClassVar[str] = "sim"
 
     def key(self, plan: _core.Plan, index: int) -> dict[str, str]:
-        """The digest of the compiled simulator; its two engines give the same results."""
-        return {"simulator": simulator()} | ({"linux": f"{self.linux[0]}.{self.linux[1]}"} if self.linux else {})
+        """The digests of the compiled simulator, whose two engines give the same results, and of the disciplines of
+        the user's that a run has.
+        """
+        linux = {"linux": f"{self.linux[0]}.{self.linux[1]}"} if self.linux else {}
+        return {"simulator": simulator()} | linux | self._digests(plan, index)
+
+    def _digests(self, plan: _core.Plan, index: int) -> dict[str, str]:
+        return {f"discipline {one.name}": one.digest for one in self.outside_of(plan, index)}
+
+    def outside_of(self, plan: _core.Plan, index: int) -> list[Outside]:
+        """Returns the disciplines of the user's that a run has."""
+        names = plan.outside(index) if self.outside else ()
+        return [one for one in self.outside if one.name in names]
 
     def refusal(self, plan: _core.Plan, index: int) -> str | None:
         """Returns the reason why the simulator cannot play a run, or None if it can."""
-        return plan.sim_refusal(index)
+        return plan.sim_refusal(index, [one.name for one in self.outside])
 
     def play(
         self, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool
     ) -> Played | None:
-        """Simulates a run. The GIL is released during the simulation."""
+        """Simulates a run. The GIL is released during the simulation. Raises `Error` if a discipline of the user's
+        fails.
+        """
+        outside = self.outside_of(plan, index)
+        for one in outside:
+            one.refuse_change()
         begin = time.thread_time()
         output = plan.run(
-            index, engine=self.engine, packets=packets, series=series, progress=progress, linux=self.linux
+            index,
+            engine=self.engine,
+            packets=packets,
+            series=series,
+            progress=progress,
+            linux=self.linux,
+            outside=[(one.name, one.source) for one in outside],
         )
-        return None if output is None else Simulated(output, time.thread_time() - begin)
+        cpu_s = time.thread_time() - begin
+        versions = {f"discipline {one.name}": f"{one.said} sha256 {one.digest}" for one in outside if one.apart}
+        return None if output is None else Simulated(output, cpu_s, versions)
 
 
 @cache

@@ -13,6 +13,7 @@ mod changes;
 pub mod choke;
 pub mod codel;
 pub mod dualpi2;
+pub mod external;
 pub mod fifo;
 mod flows;
 pub mod fq;

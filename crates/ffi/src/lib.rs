@@ -1,8 +1,8 @@
 //! Queue disciplines of core for C: an AQM for tests of a transport stack, as a header and a static library.
 //!
 //! A discipline never reads a clock: each call passes the time. Drops are reported at once, to a function of the
-//! caller. `sojourn verify --library` works with any library that has these functions, so that a discipline in C can be
-//! verified if it implements this header.
+//! caller. `--library` of the command works with any library that has these functions, so that a discipline in C takes
+//! part in runs, and can be verified, if it implements this header.
 #![allow(unsafe_code, reason = "C is on the other side")]
 
 use std::ffi::{CStr, c_char, c_void};

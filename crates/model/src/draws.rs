@@ -2,13 +2,13 @@
 //!
 //! Three things depend on the seed: the drawn workload (starts, sizes, base RTTs), disciplines and impairments that use
 //! random numbers, and flow hashes. A discipline counts as random if it uses random numbers or flow hashes at all, even
-//! where they happen not to matter.
+//! where they happen not to matter. A discipline from outside always counts as random, because nobody can tell.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 use std::hash::{DefaultHasher, Hasher};
 
-use sojourn_core::qdisc::tc::NAMES;
+use sojourn_core::qdisc::tc::{NAMES, Spec};
 use sojourn_core::tcp::Cc;
 
 use crate::scenario::Scenario;
@@ -32,6 +32,10 @@ pub(crate) fn between(one: &Scenario, other: &Scenario) -> Vec<String> {
     let words = lines.iter().flat_map(|line| line.split_whitespace());
     let kinds: BTreeSet<&str> = words.filter(|word| NAMES.contains(word) && !STEADY.contains(word)).collect();
     found.extend(kinds.into_iter().map(|kind| format!("{kind}'s hashes or random numbers")));
+    let mut qdiscs = links.iter().flat_map(|link| link.qdiscs());
+    if let Some(outside) = qdiscs.find(|spec| matches!(spec, Spec::External(_))) {
+        found.push(format!("whatever {} draws from its seed", outside.kind()));
+    }
     let entries = || one.workload.entries.iter();
     if entries().any(|entry| matches!(entry.tcp.cc, Cc::Bbr | Cc::Bbr3)) {
         found.push("when BBR probes".to_owned());

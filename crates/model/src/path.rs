@@ -261,7 +261,7 @@ fn discipline(field: &Field<'_>, scale: &Scale) -> Result<Spec, Error> {
     own.warnings.iter().for_each(|warning| field.warn(warning));
     let line = scale.without_bdp(&own.line);
     let first = line.split_ascii_whitespace().next().unwrap_or_default();
-    if let Some(spec) = Spec::of_linux(&line) {
+    if let Some(spec) = Spec::of_linux(&line).or_else(|| Spec::of_outside(&line, field.outside())) {
         return Ok(spec);
     }
     match Spec::parse(&line) {
@@ -270,7 +270,9 @@ fn discipline(field: &Field<'_>, scale: &Scale) -> Result<Spec, Error> {
             Ok(spec)
         }
         Err(error) => {
-            let fault = field.fault(error.to_string());
+            let yours = field.outside().join(", ");
+            let more = if yours.is_empty() { String::new() } else { format!("; yours: {yours}") };
+            let fault = field.fault(format!("{error}{more}"));
             let not_built = tc::instead_of(first).is_some() || error.problem.contains("not built yet");
             Err(if not_built { fault.not_built() } else { fault })
         }

@@ -1,12 +1,13 @@
 //! From a scenario file to the list of its runs. Every error is found here, before anything runs.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
+use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::units::Time;
 
 use crate::address;
@@ -36,6 +37,8 @@ pub struct LoadOptions {
     pub traces: Vec<(String, TraceFile)>,
     /// Files of sizes that are already loaded, by their names in the scenario.
     pub sizes: Vec<(String, Vec<u64>)>,
+    /// The names of disciplines from outside, which a line for `tc` may begin with.
+    pub outside: Vec<String>,
     /// Whether a program wrote the text. Errors then name keys and values, but no line numbers.
     pub without_lines: bool,
 }
@@ -84,6 +87,7 @@ pub struct Plan {
     stem: String,
     traces: Vec<(String, TraceFile)>,
     sizes: Vec<(String, Arc<Vec<u64>>)>,
+    outside: Arc<[String]>,
     webs: Webs,
 }
 
@@ -137,6 +141,20 @@ impl Plan {
         described.map(|one| one.host).map_err(|error| error.in_file(&self.file))
     }
 
+    /// The names of disciplines from outside that run number `run` uses. No workload is drawn to find them.
+    ///
+    /// # Errors
+    /// As [`Plan::scenario`]. Panics if there is no such run.
+    pub fn outside(&self, run: usize) -> Result<BTreeSet<String>, Error> {
+        if self.outside.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let described = self.describe(&self.context(), self.runs[run].combination);
+        let hops = described.map_err(|error| error.in_file(&self.file))?.hops;
+        let specs = hops.iter().flat_map(|hop| hop.right.qdiscs().chain(hop.left.qdiscs()));
+        Ok(specs.filter(|spec| matches!(spec, Spec::External(_))).map(|spec| spec.kind().to_owned()).collect())
+    }
+
     /// Returns the random inputs of run number `run`, each as a phrase for messages. If there are none, all seeds give
     /// the same run in the simulator.
     ///
@@ -153,11 +171,12 @@ impl Plan {
         Ok(draw(described, seed, &self.webs))
     }
 
-    /// The files that the scenario names, already read.
+    /// The files that the scenario names, already read, and the names of disciplines from outside.
     fn context(&self) -> Context {
         let traces: BTreeMap<_, _> = self.traces.iter().cloned().collect();
         let sizes: BTreeMap<_, _> = self.sizes.iter().cloned().collect();
-        Context { traces: traces.into(), sizes: sizes.into(), ..Context::default() }
+        let outside = Arc::clone(&self.outside);
+        Context { traces: traces.into(), sizes: sizes.into(), outside, ..Context::default() }
     }
 
     fn read(path: &str, source: &[u8], options: &LoadOptions) -> Result<Plan, Error> {
@@ -205,13 +224,15 @@ impl Plan {
             stem,
             traces: Vec::new(),
             sizes: Vec::new(),
+            outside: options.outside.clone().into(),
             webs: Webs::default(),
         };
         let traces = RefCell::new(options.traces.iter().cloned().collect());
         let known = options.sizes.iter().map(|(name, sizes)| (name.clone(), Arc::new(sizes.clone())));
         let sizes = RefCell::new(known.collect());
+        let outside = Arc::clone(&plan.outside);
         plan.check(
-            Context { folder, traces, sizes, ..Context::default() },
+            Context { folder, traces, sizes, outside, ..Context::default() },
             combinations,
             &set,
             (options.seed.unwrap_or(1), seeds),

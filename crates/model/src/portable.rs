@@ -58,6 +58,9 @@ pub struct Portable {
     /// The files of sizes that the scenario names: name, and sizes in bytes.
     #[serde(default)]
     pub sizes: Vec<(String, Vec<u64>)>,
+    /// The names of disciplines from outside.
+    #[serde(default)]
+    pub outside: Vec<String>,
 }
 
 impl Portable {
@@ -79,6 +82,7 @@ impl Portable {
             traces,
             rates,
             sizes: plan.sizes().iter().map(|(name, sizes)| (name.clone(), sizes.to_vec())).collect(),
+            outside: options.outside.clone(),
         }
     }
 
@@ -96,6 +100,7 @@ impl Portable {
             seeds: self.seeds,
             traces: traces.chain(rates).collect(),
             sizes: self.sizes.clone(),
+            outside: self.outside.clone(),
             ..LoadOptions::default()
         };
         Ok((Plan::load(&self.file, self.source.as_bytes(), &options)?, options))

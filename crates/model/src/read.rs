@@ -23,6 +23,8 @@ pub(crate) struct Context {
     pub(crate) traces: RefCell<BTreeMap<String, TraceFile>>,
     /// Files of sizes that have been read, by their names in the scenario.
     pub(crate) sizes: RefCell<BTreeMap<String, Arc<Vec<u64>>>>,
+    /// The names of disciplines from outside.
+    pub(crate) outside: Arc<[String]>,
     /// Warnings for the user, in order of appearance, without repetitions.
     pub(crate) warnings: RefCell<Vec<String>>,
 }
@@ -146,6 +148,11 @@ impl Field<'_> {
             Kind::Text(text) => error.nearest(text, words.iter().copied()),
             _ => error,
         }
+    }
+
+    /// The names of disciplines from outside.
+    pub(crate) fn outside(&self) -> &[String] {
+        &self.context.outside
     }
 
     pub(crate) fn warn(&self, text: &str) {

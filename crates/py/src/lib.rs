@@ -3,8 +3,10 @@
 
 mod catalogue;
 mod describe;
+mod discipline;
 mod error;
 mod output;
+mod outside;
 mod paint;
 mod plan;
 mod progress;
@@ -40,6 +42,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("FILE_VERSION", sojourn_model::records::FILE_VERSION)?;
     module.add("Error", module.py().get_type::<Error>())?;
+    module.add_class::<discipline::Discipline>()?;
+    module.add_class::<discipline::Packet>()?;
     module.add_class::<output::Output>()?;
     module.add_class::<paint::Fonts>()?;
     module.add_class::<plan::Plan>()?;
@@ -48,6 +52,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(catalogue::counters, module)?)?;
     module.add_function(wrap_pyfunction!(catalogue::schema, module)?)?;
     module.add_function(wrap_pyfunction!(catalogue::reference, module)?)?;
+    module.add_function(wrap_pyfunction!(outside::refuse_outside, module)?)?;
     module.add_function(wrap_pyfunction!(replay::replay, module)?)?;
     module.add_function(wrap_pyfunction!(replay::qdisc, module)?)?;
     module.add_function(wrap_pyfunction!(replay::paste, module)?)?;

@@ -21,6 +21,7 @@ use sojourn_traffic::{express, observe};
 
 use crate::describe::{describe, rates};
 use crate::output::Output;
+use crate::outside::{Failure, Given, makers};
 use crate::progress::Progress;
 use crate::value::python;
 use crate::{Error, bug};
@@ -56,16 +57,18 @@ impl Plan {
 
 #[pymethods]
 impl Plan {
-    /// Reads and checks a file.
+    /// Reads and checks a file. `outside` are the names of disciplines of the user's.
     #[staticmethod]
+    #[pyo3(signature = (path, sets, seed, seeds, *, outside = vec![]))]
     fn load(
         py: Python<'_>,
         path: &str,
         sets: Vec<(String, String)>,
         seed: Option<u64>,
         seeds: Option<u64>,
+        outside: Vec<String>,
     ) -> PyResult<Plan> {
-        let options = LoadOptions { set: sets, seed, seeds, ..LoadOptions::default() };
+        let options = LoadOptions { set: sets, seed, seeds, outside, ..LoadOptions::default() };
         let opened = py.detach(|| plan::Plan::open(path, &options));
         opened.map(|plan| Plan::new((plan, options))).map_err(|error| Error::new_err(error.to_string()))
     }
@@ -73,7 +76,8 @@ impl Plan {
     /// Reads and checks a scenario's text. `path` is the path that its file would have: files that the text names are
     /// looked up in the same folder. Without `lines`, errors name keys and values only.
     #[staticmethod]
-    #[pyo3(signature = (text, path, sets, seed, seeds, *, lines = true))]
+    #[pyo3(signature = (text, path, sets, seed, seeds, *, lines = true, outside = vec![]))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of one call")]
     fn parse(
         py: Python<'_>,
         text: &str,
@@ -82,8 +86,9 @@ impl Plan {
         seed: Option<u64>,
         seeds: Option<u64>,
         lines: bool,
+        outside: Vec<String>,
     ) -> PyResult<Plan> {
-        let options = LoadOptions { set: sets, seed, seeds, without_lines: !lines, ..LoadOptions::default() };
+        let options = LoadOptions { set: sets, seed, seeds, without_lines: !lines, outside, ..LoadOptions::default() };
         let read = py.detach(|| plan::Plan::load(path, text.as_bytes(), &options));
         read.map(|plan| Plan::new((plan, options))).map_err(|error| Error::new_err(error.to_string()))
     }
@@ -204,8 +209,8 @@ impl Plan {
     }
 
     /// Simulates one run without the GIL; returns None if it was stopped. With `linux`, a version such as (7, 3),
-    /// disciplines behave as in that version of Linux.
-    #[pyo3(signature = (index, *, engine = "fast", packets = false, series = true, progress = None, linux = None))]
+    /// disciplines behave as in that version of Linux. `outside` are disciplines of the user's.
+    #[pyo3(signature = (index, *, engine = "fast", packets = false, series = true, progress = None, linux = None, outside = vec![]))]
     #[expect(clippy::too_many_arguments, reason = "keywords of one call")]
     fn run(
         &self,
@@ -216,6 +221,7 @@ impl Plan {
         series: bool,
         progress: Option<&Progress>,
         linux: Option<(u32, u32)>,
+        outside: Vec<Given>,
     ) -> PyResult<Option<Output>> {
         let engine = match engine {
             "fast" => Engine::Fast,
@@ -223,19 +229,24 @@ impl Plan {
             other => return Err(Error::new_err(format!("engine = {other}: expected fast or heap"))),
         };
         let progress = progress.map(|one| one.0.clone());
+        let failure = Failure::new(progress.clone());
+        let makers = makers(py, &outside, &failure)?;
         let options = Options { engine, packets, series, progress, ..Options::default() };
         py.detach(|| {
             let mut scenario = self.scenario(index)?;
-            if let Some(linux) = linux {
-                for link in Arc::make_mut(&mut scenario).hops.iter_mut().flat_map(|hop| [&mut hop.right, &mut hop.left])
-                {
-                    link.qdiscs_mut().for_each(|spec| *spec = spec.as_in(linux));
+            if linux.is_some() || !makers.is_empty() {
+                let hops = Arc::make_mut(&mut scenario).hops.iter_mut();
+                for spec in hops.flat_map(|hop| [&mut hop.right, &mut hop.left]).flat_map(|link| link.qdiscs_mut()) {
+                    *spec = linux.map_or_else(|| spec.clone(), |linux| spec.as_in(linux));
+                    spec.bind(&makers);
                 }
             }
-            if let Some(why) = sojourn_sim::refusal(&scenario) {
+            let given: Vec<&str> = makers.iter().map(|maker| maker.name()).collect();
+            if let Some(why) = sojourn_sim::refusal(&scenario, &given) {
                 return Err(Error::new_err(why));
             }
             let output = sojourn_sim::run(&scenario, &options).ok();
+            failure.check()?;
             Ok(output.map(|output| Output::new("sim", &scenario, object(&self.plan.runs[index].set), output)))
         })
     }
@@ -264,9 +275,22 @@ impl Plan {
         PyArray2::from_vec2(py, &changes.iter().map(row).collect::<Vec<_>>()).map_err(bug)
     }
 
-    /// The reason why the simulator cannot run a run; None if it can.
-    fn sim_refusal(&self, py: Python<'_>, index: usize) -> PyResult<Option<String>> {
-        py.detach(|| Ok(sojourn_sim::refusal(&*self.scenario(index)?)))
+    /// The reason why the simulator cannot run a run; None if it can. `given` are the names of the disciplines of the
+    /// user's that there are.
+    #[pyo3(signature = (index, given = vec![]))]
+    fn sim_refusal(&self, py: Python<'_>, index: usize, given: Vec<String>) -> PyResult<Option<String>> {
+        py.detach(|| Ok(sojourn_sim::refusal(&*self.scenario(index)?, &given)))
+    }
+
+    /// The names of disciplines of the user's with which the plan was read.
+    #[getter]
+    fn outside_names(&self) -> Vec<String> {
+        self.options.outside.clone()
+    }
+
+    /// The names of disciplines of the user's in a run.
+    fn outside(&self, py: Python<'_>, index: usize) -> PyResult<Vec<String>> {
+        py.detach(|| Ok(self.plan.outside(index).map_err(bug)?.into_iter().collect()))
     }
 
     /// The reason why a kernel of this version, with these modules, cannot run a run; None if it can.

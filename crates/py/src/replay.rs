@@ -1,7 +1,10 @@
 //! The replay of packet traces.
 
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use sojourn_core::qdisc::external::{Maker, refuse_name};
 use sojourn_core::qdisc::linux::Version;
 use sojourn_core::qdisc::tc::{Spec, Value, own_words, rate_meant};
 use sojourn_core::qdisc::{Context, DropReason};
@@ -11,6 +14,7 @@ use sojourn_model::units;
 use sojourn_replay::{Fate, Op, Row, SEED, changes, flow_hash, parse, run_counted, to_csv, warnings as of_changes};
 use sojourn_traffic::replay::{Job, MOST_CHANGES, more, words};
 
+use crate::outside::{Failure, Given, makers};
 use crate::value::python;
 use crate::{Error, bug};
 
@@ -18,9 +22,10 @@ use crate::{Error, bug};
 /// discipline's counters with the keys of `tc -s -j qdisc show`.
 ///
 /// If `rate` is given, a server dequeues packets at this rate. Otherwise the trace contains the dequeues, and `told` is
-/// the link rate that the discipline is configured for.
+/// the link rate that the discipline is configured for. `outside` are disciplines of the user's.
 #[pyfunction]
-#[pyo3(signature = (trace, name, qdisc, rate, mtu, told=None))]
+#[pyo3(signature = (trace, name, qdisc, rate, mtu, told=None, seed=SEED, *, outside=vec![]))]
+#[expect(clippy::too_many_arguments, reason = "each by its name")]
 pub fn replay<'py>(
     py: Python<'py>,
     trace: &[u8],
@@ -29,12 +34,17 @@ pub fn replay<'py>(
     rate: Option<&str>,
     mtu: u32,
     told: Option<u64>,
+    seed: u64,
+    outside: Vec<Given>,
 ) -> PyResult<(Bound<'py, PyBytes>, Vec<String>, Bound<'py, PyAny>)> {
     let link = told.map(Rate);
-    let (spec, rate, warnings) = asked(py, trace, name, qdisc, rate, link, mtu)?;
+    let failure = Failure::default();
+    let makers = makers(py, &outside, &failure)?;
+    let (spec, rate, warnings) = asked(py, (trace, name), (qdisc, &makers), rate, link, mtu)?;
     let (csv, stats) = py.detach(|| {
-        let played =
-            run_counted(trace, name, &spec, (rate, link), mtu).map_err(|error| Error::new_err(error.to_string()))?;
+        let played = run_counted(trace, name, &spec, (rate, link), (mtu, seed))
+            .map_err(|error| Error::new_err(error.to_string()))?;
+        failure.check()?;
         PyResult::Ok((to_csv(&played.rows), played.stats))
     })?;
     Ok((PyBytes::new(py, &csv), warnings, python(py, &stats)?))
@@ -51,15 +61,20 @@ fn advice(spec: &Spec, rate: Option<Rate>, mtu: u32) -> Vec<String> {
 /// `link` is the rate from which the discipline derives its defaults if the trace has the dequeues.
 fn asked(
     py: Python<'_>,
-    trace: &[u8],
-    name: &str,
-    qdisc: &str,
+    (trace, name): (&[u8], &str),
+    (qdisc, makers): (&str, &[Arc<dyn Maker>]),
     rate: Option<&str>,
     link: Option<Rate>,
     mtu: u32,
 ) -> PyResult<(Spec, Option<Rate>, Vec<String>)> {
-    let (spec, mut warnings) =
-        Spec::parse(qdisc).map_err(|error| Error::new_err(format!("--qdisc = {qdisc}: {error}")))?;
+    let names: Vec<&str> = makers.iter().map(|maker| maker.name()).collect();
+    let (spec, mut warnings) = match Spec::of_outside(qdisc, &names) {
+        Some(mut spec) => {
+            spec.bind(makers);
+            (spec, Vec::new())
+        }
+        None => Spec::parse(qdisc).map_err(|error| Error::new_err(format!("--qdisc = {qdisc}: {error}")))?,
+    };
     let rate = server_rate(rate, &mut warnings)?;
     warnings.extend(advice(&spec, link.or(rate), mtu));
     warnings.extend(py.detach(|| of_changes(trace, name, &spec)));
@@ -93,10 +108,12 @@ pub fn qdisc<'py>(py: Python<'py>, line: &str) -> PyResult<Bound<'py, PyAny>> {
 }
 
 /// The `tc` command that adds a discipline to a device (None if no stock kernel has it), and a note about its
-/// requirements, or about why there is no command.
+/// requirements, or about why there is no command. A line with an unknown name is one of a discipline of the user's.
 #[pyfunction]
 pub fn paste(line: &str, device: &str) -> PyResult<(Option<String>, String)> {
-    let spec = match Spec::of_linux(line) {
+    let name = line.split_ascii_whitespace().next().unwrap_or_default();
+    let of_user = || if refuse_name(name).is_none() { Spec::of_outside(line, &[name]) } else { None };
+    let spec = match Spec::of_linux(line).or_else(of_user) {
         Some(spec) => spec,
         None => Spec::parse(line).map_err(|error| Error::new_err(format!("{line}: {error}")))?.0,
     };

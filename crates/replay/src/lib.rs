@@ -197,11 +197,12 @@ pub struct Played {
 /// The trace is malformed (the error has the line) or has `dequeue` rows although there is a rate. The rate or `mtu` is
 /// out of range. The discipline needs the link's rate, but none is given. The discipline does not accept a change.
 pub fn run(trace: &[u8], file_name: &str, spec: &Spec, rate: Option<Rate>, mtu: u32) -> Result<Vec<Row>, Error> {
-    run_counted(trace, file_name, spec, (rate, None), mtu).map(|played| played.rows)
+    run_counted(trace, file_name, spec, (rate, None), (mtu, SEED)).map(|played| played.rows)
 }
 
 /// Like [`run`], but also returns the discipline's counters. The first rate is the server's, if there is one. The
-/// second is the link rate for which the discipline is configured if there is no server.
+/// second is the link rate for which the discipline is configured if there is no server. `seed` is that of the
+/// discipline's random numbers.
 ///
 /// # Errors
 /// Those of [`run`].
@@ -210,11 +211,11 @@ pub fn run_counted(
     file_name: &str,
     spec: &Spec,
     (rate, link): (Option<Rate>, Option<Rate>),
-    mtu: u32,
+    (mtu, seed): (u32, u64),
 ) -> Result<Played, Error> {
     match link {
-        Some(link) => play(Time::ZERO, (trace, file_name), spec, (rate, link), mtu),
-        None => play_from(Time::ZERO, trace, file_name, spec, rate, mtu),
+        Some(link) => play(Time::ZERO, (trace, file_name), spec, (rate, link), (mtu, seed)),
+        None => play_from(Time::ZERO, (trace, file_name), spec, rate, (mtu, seed)),
     }
 }
 
@@ -238,23 +239,22 @@ pub fn run_from(
         start.0.is_multiple_of(1 << 20) && start < MAX_TIME,
         "the clock's start is no multiple of 2^20 ns: {start:?}"
     );
-    play_from(start, trace, file_name, spec, rate, mtu).map(|played| played.rows)
+    play_from(start, (trace, file_name), spec, rate, (mtu, SEED)).map(|played| played.rows)
 }
 
 fn play_from(
     start: Time,
-    trace: &[u8],
-    file_name: &str,
+    (trace, file_name): (&[u8], &str),
     spec: &Spec,
     rate: Option<Rate>,
-    mtu: u32,
+    (mtu, seed): (u32, u64),
 ) -> Result<Played, Error> {
     if rate.is_none() && matches!(spec, Spec::Red(params) if params.variant == Variant::Ns2) {
         let problem = format!("{} is configured from the link's rate: give one", spec.kind());
         return Err(Error { file: file_name.to_string(), line: 0, problem });
     }
     // Zero stands for an unknown rate. All other disciplines work without the link's rate.
-    play(start, (trace, file_name), spec, (rate, rate.unwrap_or(Rate(0))), mtu)
+    play(start, (trace, file_name), spec, (rate, rate.unwrap_or(Rate(0))), (mtu, seed))
 }
 
 /// Replays a trace. `rate` is the server's rate, if there is a server. `told` is the link rate for which the discipline
@@ -264,7 +264,7 @@ fn play(
     (trace, file_name): (&[u8], &str),
     spec: &Spec,
     (rate, told): (Option<Rate>, Rate),
-    mtu: u32,
+    (mtu, seed): (u32, u64),
 ) -> Result<Played, Error> {
     let error = |problem: String| Error { file: file_name.to_string(), line: 0, problem };
     if mtu == 0 || mtu > MAX_BYTES {
@@ -274,7 +274,7 @@ fn play(
         return Err(error("a rate of zero; expected a positive rate such as 10mbit".into()));
     }
     let ops = parse(trace, file_name, rate.is_none())?;
-    let context = Context { mtu, overhead: ETHERNET, rate: told, delay: Span::ZERO, skb: 0, seed: SEED };
+    let context = Context { mtu, overhead: ETHERNET, rate: told, delay: Span::ZERO, skb: 0, seed };
     play_ops(start, (&ops, file_name), spec, rate, &context)
 }
 
@@ -693,7 +693,8 @@ mod tests {
         let trace = format!("{TRACE_HEADER}\n0,enqueue,1,100,0\n5,dequeue,,,\n");
         let spec = "red limit 9 variant ns2".parse().expect("red");
         assert!(run(trace.as_bytes(), "t", &spec, None, 1514).is_err());
-        let rows = run_counted(trace.as_bytes(), "t", &spec, (None, Some(Rate(1_000_000))), 1514).expect("sound").rows;
+        let rows =
+            run_counted(trace.as_bytes(), "t", &spec, (None, Some(Rate(1_000_000))), (1514, SEED)).expect("sound").rows;
         assert_eq!((rows[0].fate, rows[0].fate_time), (Fate::Delivered, Time(5)));
     }
 

@@ -64,9 +64,9 @@ impl ClosedLink {
         records: bool,
         detail: bool,
     ) -> Option<ClosedLink> {
-        let limit = match &link.qdisc {
-            Spec::Pfifo(params) => (params.limit as usize, u64::MAX),
-            Spec::Bfifo(params) => (usize::MAX, u64::from(params.limit)),
+        let (kind, limit) = match &link.qdisc {
+            Spec::Pfifo(params) => ("pfifo", (params.limit as usize, u64::MAX)),
+            Spec::Bfifo(params) => ("bfifo", (usize::MAX, u64::from(params.limit))),
             _ => return None,
         };
         let Capacity::Steps(steps) = &link.rate else { return None };
@@ -94,7 +94,7 @@ impl ClosedLink {
             idle_from: Time::ZERO,
             idle: true,
             run_end: setup.end,
-            kind: link.qdisc.kind(),
+            kind,
             dropped: 0,
             mtu: u64::from(link.wire_bytes(MTU)),
             requeues: (0, Time::NEVER),

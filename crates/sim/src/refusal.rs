@@ -6,12 +6,19 @@ use sojourn_model::scenario::Scenario;
 
 use crate::topology::{MOST_CLASSES, Topology};
 
-/// Returns the reason why the simulator cannot run the scenario; `None` if it can.
-pub fn refusal(scenario: &Scenario) -> Option<String> {
+/// Returns the reason why the simulator cannot run the scenario; `None` if it can. `given` are the names of the
+/// disciplines from outside that there are.
+pub fn refusal(scenario: &Scenario, given: &[impl AsRef<str>]) -> Option<String> {
     let link = |index: usize| {
-        let linux = scenario.link(index).qdiscs().find(|spec| matches!(spec, Spec::Linux(_)))?;
-        let (hop, kind) = (scenario.link_name(index), linux.kind());
-        Some(format!("hop {hop}: {kind} is not built yet in the simulator"))
+        let lacking = |spec: &Spec| match spec {
+            Spec::Linux(_) => Some("is not built yet in the simulator"),
+            Spec::External(line) if !given.iter().any(|name| name.as_ref() == line.name()) => {
+                Some("is a discipline of yours, and this world was not given it")
+            }
+            _ => None,
+        };
+        let (kind, why) = scenario.link(index).qdiscs().find_map(|spec| Some((spec.kind(), lacking(spec)?)))?;
+        Some(format!("hop {}: {kind} {why}", scenario.link_name(index)))
     };
     let flows = || {
         scenario.workload.entries.iter().find_map(|entry| match entry.tcp.cc {

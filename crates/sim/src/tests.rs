@@ -17,6 +17,7 @@ use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, We
 mod bare;
 mod changes;
 mod controls;
+mod external;
 mod flush;
 mod hosts;
 mod ledbat;
@@ -28,6 +29,9 @@ use crate::planted::{Fault, plant};
 use crate::shortcuts::{self, ShortCuts};
 use crate::topology::Topology;
 use crate::{Engine, Options, Output, run};
+
+/// No names of disciplines from outside.
+const NOBODY: [&str; 0] = [];
 
 fn link(rate: Rate, delay: Span, qdisc: &str) -> Link {
     Link {
@@ -343,11 +347,17 @@ fn a_fault_planted_in_each_short_cut_is_seen() {
 #[test]
 fn what_only_linux_has_is_refused_before_anything_runs() {
     let mut asked = dumbbell("codel");
-    assert_eq!(crate::refusal(&asked), None);
+    assert_eq!(crate::refusal(&asked, &NOBODY), None);
     asked.workload.entries[1].tcp.cc = Cc::Linux("illinois");
-    assert_eq!(crate::refusal(&asked).as_deref(), Some("flow bulk1: cc illinois is not built yet in the simulator"));
+    assert_eq!(
+        crate::refusal(&asked, &NOBODY).as_deref(),
+        Some("flow bulk1: cc illinois is not built yet in the simulator")
+    );
     asked.hops[0].left.qdisc = Spec::of_linux("hhf").expect("one of Linux's");
-    assert_eq!(crate::refusal(&asked).as_deref(), Some("hop b.reverse: hhf is not built yet in the simulator"));
+    assert_eq!(
+        crate::refusal(&asked, &NOBODY).as_deref(),
+        Some("hop b.reverse: hhf is not built yet in the simulator")
+    );
 }
 
 #[test]
@@ -420,7 +430,10 @@ fn acks_of_many_receivers_far_ahead_keep_their_own_lines() {
 fn more_different_delays_than_lanes_have_numbers_are_refused() {
     let of = |flows: u64| {
         let flow = |i: u64| entry("bulk", bulk(Time::ZERO), Span(i * 4000));
-        crate::refusal(&scenario(1, vec![hop("b", Rate(1), Span::ZERO, "codel")], (0..flows).map(flow).collect()))
+        crate::refusal(
+            &scenario(1, vec![hop("b", Rate(1), Span::ZERO, "codel")], (0..flows).map(flow).collect()),
+            &NOBODY,
+        )
     };
     assert_eq!(of(16_384), None);
     let why = "flows: 16385 different paths, delays or hosts; at most 16384 are built";

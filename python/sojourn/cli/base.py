@@ -16,13 +16,15 @@ import click
 
 from sojourn import _core
 from sojourn.errors import Refusal
-from sojourn.plan import find, load
+from sojourn.plan import find, load, refuse_other_than_utf8
 from sojourn.words import rows_as_csv as rows_as_csv
 from sojourn.words import schedule_text
 
 if TYPE_CHECKING:
     from sojourn.claims import Experiment, Found
+    from sojourn.disciplines import Library, Outside
     from sojourn.executors import Executor
+    from sojourn.results import Results
     from sojourn.store import Store
     from sojourn.worlds import World
 
@@ -215,6 +217,47 @@ def set_options(command: Verb) -> Verb:
     )(command)
 
 
+def library_options(command: Verb) -> Verb:
+    """The options that give disciplines of the user's, which are passed to the verb as `outside` and `patience`."""
+    command = click.option(
+        "--patience",
+        type=int,
+        callback=bounded(1, 86_400),
+        default=60,
+        show_default=True,
+        metavar="S",
+        help="Seconds without progress after which a run with a library counts as hanging.",
+    )(command)
+    return click.option(
+        "--library",
+        "outside",
+        multiple=True,
+        metavar="[NAME=]FILE",
+        callback=_libraries,
+        help="A discipline of yours: a shared library with the functions of sojourn.h (crates/ffi/include). For "
+        "mine.so its line is 'mine limit 1000'. Repeatable.",
+    )(command)
+
+
+def _libraries(_context: click.Context, _option: click.Parameter, words: Sequence[str]) -> tuple[Library, ...]:
+    """The libraries of `--library`."""
+    from sojourn.disciplines import Library, refuse_twice
+
+    for word in words:
+        refuse_other_than_utf8(word)
+    found = tuple(map(Library.of, words))
+    refuse_twice(found)
+    return found
+
+
+def leave_broken(done: Results) -> None:
+    """Ends the command with the exit code for bad input if a discipline of the user's has ended a run."""
+    if done.broken:
+        count = many(len(done.broken), "run")
+        click.echo(f"sojourn: {count} ended by a discipline of yours; the other runs are kept", err=True)
+        sys.exit(BAD_INPUT)
+
+
 def _folder_option(name: str, default: str, meaning: str) -> Callable[[Verb], Verb]:
     return click.option(
         name, type=click.Path(path_type=Path), default=Path(default), show_default=True, metavar="DIR", help=meaning
@@ -263,9 +306,11 @@ def cli() -> None:
     """
 
 
-def load_plan(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int | None) -> _core.Plan:
-    """Reads a scenario; warnings and skipped combinations go to stderr."""
-    plan = load(file, sets, seed, seeds)
+def load_plan(
+    file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int | None, outside: Sequence[Outside] = ()
+) -> _core.Plan:
+    """Reads a scenario, which may name disciplines of the user's; warnings and skipped combinations go to stderr."""
+    plan = load(file, sets, seed, seeds, [one.name for one in outside])
     warn(plan.warnings)
     name_skipped(plan.skipped)
     if len(plan) == 0:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from sojourn import _core, screen
-from sojourn.cli.base import bounded, cli, fail, format_option, warn
+from sojourn import screen
+from sojourn.cli.base import bounded, cli, fail, format_option, library_options, warn
 from sojourn.plan import refuse_other_than_utf8
+from sojourn.replays import in_core
+
+if TYPE_CHECKING:
+    from sojourn.disciplines import Library
 
 LONGEST_TRACE = 2**30
 """Bytes of a packet trace: some 30 million packets."""
@@ -38,12 +42,22 @@ Examples:
     type=click.Path(path_type=Path),
     help="The discipline's own module, my.ko or a folder with a Kbuild (--world kernel).",
 )
+@library_options
 @click.option(
     "-s", "--stats", is_flag=True, help="Print the discipline's counters to stderr, as 'tc -s qdisc show' does."
 )
 @format_option("csv")
 def replay(
-    trace: Path, qdisc: str, rate: str | None, world: str, mtu: int, module: Path | None, stats: bool, form: str
+    trace: Path,
+    qdisc: str,
+    rate: str | None,
+    world: str,
+    mtu: int,
+    module: Path | None,
+    outside: tuple[Library, ...],
+    patience: int,
+    stats: bool,
+    form: str,
 ) -> None:
     """Send the packets of a trace through one discipline and print each packet's fate.
 
@@ -52,6 +66,8 @@ def replay(
     """
     if module is not None and world != "kernel":
         fail(f"--qdisc-module = {module}: expected --world kernel with it")
+    if outside and world != "sim":
+        fail(f"--library = {outside[0].file}: expected --world sim with it")
     for text in (str(trace), qdisc, rate or ""):
         refuse_other_than_utf8(text)
     try:
@@ -66,7 +82,7 @@ def replay(
 
         fates, warnings, found = in_kernel(data, str(trace), qdisc, rate=rate, mtu=mtu, module=module)
     else:
-        fates, warnings, found = _core.replay(data, str(trace), qdisc, rate, mtu)
+        fates, warnings, found = in_core(data, str(trace), qdisc, rate, mtu, outside=outside, patience_s=patience)
     warn(warnings)
     _show(fates, found, f"{trace} through {qdisc}", form)
     if stats and form != "json":

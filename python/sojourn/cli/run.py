@@ -15,6 +15,8 @@ from sojourn.cli.base import (
     cli,
     executor_options,
     fail,
+    leave_broken,
+    library_options,
     load_plan,
     many,
     name_skipped,
@@ -27,6 +29,7 @@ from sojourn.cli.base import (
 from sojourn.plan import WORLDS
 
 if TYPE_CHECKING:
+    from sojourn.disciplines import Library
     from sojourn.executors import Executor
     from sojourn.plot import Format
     from sojourn.results import Results
@@ -89,6 +92,7 @@ Examples:
 @click.option("--probe", type=click.Choice(["on", "off"]), default="on", hidden=True)
 @click.option("--sink", type=click.Choice(["kernel", "program", "lowat"]), default="kernel", hidden=True)
 @click.option("--keep", type=click.Path(path_type=Path), hidden=True)
+@library_options
 @set_options
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where results go (a new folder).")
 @click.option("-s", "--stats", is_flag=True, help="Print each discipline's counters too, as 'tc -s qdisc show' does.")
@@ -105,6 +109,8 @@ def run(
     probe: str,
     sink: str,
     keep: Path | None,
+    outside: tuple[Library, ...],
+    patience: int,
     sets: list[tuple[str, str]],
     seed: int | None,
     seeds: int | None,
@@ -125,12 +131,22 @@ def run(
     from sojourn.finished import Keep
     from sojourn.runs import RunsInMemory
 
-    plan = load_plan(file, sets, seed, seeds)
+    plan = load_plan(file, sets, seed, seeds, outside)
     if packets and out is None and form != "text":
         fail("--packets: expected --out DIR with it, since -f json and -f csv write no file on their own")
     if picture_is_asked_for() and out is None and form != "text":
         fail(f"--format = {picture}: expected --out DIR with it, since -f json and -f csv write no file on their own")
-    where = world_of(world, link=link, kernel=kernel, memory=memory, probe=probe == "on", sink=sink, keep=keep)
+    where = world_of(
+        world,
+        link=link,
+        kernel=kernel,
+        memory=memory,
+        probe=probe == "on",
+        sink=sink,
+        keep=keep,
+        outside=outside,
+        patience=patience,
+    )
     folder: Path | None = None
 
     def make_folder() -> Path | None:
@@ -170,6 +186,7 @@ def run(
     _closing_words(done, len(plan) - done.spared, folder, page)
     if done.interrupted:
         sys.exit(INTERRUPTED)
+    leave_broken(done)
 
 
 def world_of(
@@ -181,6 +198,8 @@ def world_of(
     probe: bool = True,
     sink: str = "kernel",
     keep: Path | None = None,
+    outside: tuple[Library, ...] = (),
+    patience: int = 60,
 ) -> World:
     """Where runs are to be played."""
     from sojourn.worlds import Simulator
@@ -192,7 +211,9 @@ def world_of(
             fail(f"--kernel = {kernel}: the simulator has none; expected --world kernel with it")
         if memory != 1:
             fail(f"--memory = {memory}: the simulator has no guest; expected --world kernel with it")
-        return Simulator()
+        return Simulator(outside=outside, patience_s=patience)
+    if outside:
+        fail(f"--library = {outside[0].file}: a kernel has its own disciplines; expected --world sim with it")
     from sojourn.kernel.run import Guests
 
     return Guests(link=link, variant=kernel, memory=f"{memory}G", probe=probe, sink=sink, keep=keep)

@@ -13,6 +13,7 @@ from sojourn.cli.base import (
     cli,
     executor_options,
     leave_interrupted,
+    library_options,
     load_plan,
     many,
     open_store,
@@ -31,6 +32,7 @@ from sojourn.errors import Refusal
 from sojourn.words import cell_text, number_text, size_text
 
 if TYPE_CHECKING:
+    from sojourn.disciplines import Library
     from sojourn.executors import Executor
     from sojourn.means import Mean
     from sojourn.plot import Format
@@ -76,6 +78,7 @@ Examples:
 )
 @world_option
 @memory_option
+@library_options
 @set_options
 @store_option
 @click.option(
@@ -94,6 +97,8 @@ def size(
     wants: tuple[str, ...],
     world: str,
     memory: int,
+    outside: tuple[Library, ...],
+    patience: int,
     sets: list[tuple[str, str]],
     seed: int | None,
     seeds: int | None,
@@ -113,7 +118,7 @@ def size(
     from sojourn import identity, pipeline, sizing
     from sojourn.runs import RunsInStore
 
-    plan = load_plan(file, sets, seed, seeds)
+    plan = load_plan(file, sets, seed, seeds, outside)
     refuse_file(out)
     link = sizing.link_of(plan, hop, flows)
     scenario = identity.resolved(identity.document_of_plan(plan), plan.runs[0]["set"])
@@ -121,10 +126,9 @@ def size(
     limits = sizing.limits(link, sizes)
     chosen = sizing.plan_of(plan, link, limits, sets=sets, seed=seed, seeds=seeds)
     opened = open_store(store)
+    where = world_of(world, memory=memory, outside=outside, patience=patience)
     with simulated_seconds(many(len(chosen), "run")) as tell:
-        done = pipeline.execute(
-            chosen, RunsInStore(opened), world=world_of(world, memory=memory), executor=executor, tell=tell
-        )
+        done = pipeline.execute(chosen, RunsInStore(opened), world=where, executor=executor, tell=tell)
     if done.interrupted:
         click.echo(f"{many(done.count, 'run')} of {len(chosen)}; store: {opened.folder}", err=True)
         leave_interrupted()

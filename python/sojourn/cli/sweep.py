@@ -11,7 +11,9 @@ from sojourn import screen
 from sojourn.cli.base import (
     cli,
     executor_options,
+    leave_broken,
     leave_interrupted,
+    library_options,
     load_plan,
     many,
     name_skipped,
@@ -30,6 +32,7 @@ from sojourn.cli.run import NOT_RANDOM, baseline_option, memory_option, world_of
 from sojourn.words import cell_text
 
 if TYPE_CHECKING:
+    from sojourn.disciplines import Library
     from sojourn.executors import Executor
     from sojourn.means import Mean
     from sojourn.plot import Format
@@ -60,6 +63,7 @@ Examples:
 @scenario_argument
 @world_option
 @memory_option
+@library_options
 @set_options
 @store_option
 @click.option(
@@ -82,6 +86,8 @@ def sweep(
     file: Path,
     world: str,
     memory: int,
+    outside: tuple[Library, ...],
+    patience: int,
     sets: list[tuple[str, str]],
     seed: int | None,
     seeds: int | None,
@@ -110,7 +116,7 @@ def sweep(
     from sojourn.until import Until
 
     rule = Until.parse(until) if until is not None else None
-    plan = load_plan(file, sets, seed, seeds)
+    plan = load_plan(file, sets, seed, seeds, outside)
     refuse_file(out)
     opened = open_store(store)
     among = pipeline.quick([one["set"] for one in plan.runs]) if quick else None
@@ -119,7 +125,7 @@ def sweep(
         done = pipeline.execute(
             plan,
             RunsInStore(opened, series),
-            world=world_of(world, memory=memory),
+            world=world_of(world, memory=memory, outside=outside, patience=patience),
             executor=executor,
             until=rule,
             among=among,
@@ -140,6 +146,7 @@ def sweep(
         click.echo(f"a quick look: {count} of {many(len(plan), 'run')}", err=True)
     if done.interrupted:
         leave_interrupted()
+    leave_broken(done)
 
 
 def _name(file: Path, world: str) -> str:

@@ -59,7 +59,7 @@ Examples:
     "--patience",
     type=int,
     callback=bounded(1, 86_400),
-    help="Seconds that PROGRAM may take for a trace.  [default: 60]",
+    help="Seconds that PROGRAM or a library may take for a trace.  [default: 60]",
 )
 @click.option("--traces", type=int, callback=bounded(1, 10_000), default=10, show_default=True, help="Random traces.")
 @click.option(
@@ -96,14 +96,15 @@ def verify(
     """
     from sojourn import _core, screen
     from sojourn import verify as asking
+    from sojourn.disciplines import Library, digest_of
 
     for text in (qdisc, command or "", rate):
         refuse_other_than_utf8(text)
     asked = {"--command": command, "--library": library, "--world kernel": (world == "kernel" or module) or None}
     if len(given := [name for name, value in asked.items() if value is not None]) > 1:
         fail(f"{given[0]} and {given[1]}: expected one of them, since one is asked at a time")
-    if patience is not None and command is None:
-        fail(f"--patience = {patience}: expected --command with it")
+    if patience is not None and command is None and library is None:
+        fail(f"--patience = {patience}: expected --command or --library with it")
     in_kernel = world == "kernel" or module is not None
     line = asking.line_of(asking.of_kernel(qdisc) if in_kernel else qdisc)
     bits, warnings = _core.rate(rate)
@@ -112,7 +113,8 @@ def verify(
     if command is not None:
         subject = asking.Program(command) if patience is None else asking.Program(command, patience)
     elif library is not None:
-        subject = asking.Library(library, line.full, bits)
+        discipline = Library(library.stem, library, digest_of(library))
+        subject = asking.OfUser(discipline, line.full, bits, patience_s=patience or 60)
     elif in_kernel:
         subject = asking.Kernel(qdisc, module)
     found = list(asking.verify(line, subject, traces=traces, packets=packets, seed=seed, rate=bits))

@@ -12,13 +12,13 @@ from sojourn import _core
 from sojourn.verify import chance, vectors
 from sojourn.verify.flows import SHAPERS
 from sojourn.verify.questions import Line
-from sojourn.verify.subjects import MTU, Kernel, Library, Ours, Program, Subject, of_kernel
+from sojourn.verify.subjects import MTU, Kernel, OfUser, Ours, Program, Subject, of_kernel
 from sojourn.verify.trace import ECT0, ECT1, FULL, NOT_ECT, Fate, Trace, fates
 
 __all__ = [
     "Kernel",
-    "Library",
     "Line",
+    "OfUser",
     "Ours",
     "Program",
     "Subject",

@@ -4,7 +4,6 @@ trace and returns the packets' fates.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import selectors
@@ -13,13 +12,14 @@ import signal
 import subprocess
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from sojourn import _core
+from sojourn.disciplines import Outside
 from sojourn.errors import Refusal
-from sojourn.verify.trace import CE
+from sojourn.replays import in_core
 
 if TYPE_CHECKING:
     from sojourn.kernel.image import Kernel as GuestKernel
@@ -127,92 +127,33 @@ class Program:
         return bytes(said), bytes(complained)
 
 
-class _Packet(ctypes.Structure):
-    """`struct sojourn_packet` of crates/ffi/include/sojourn.h."""
-
-    _fields_ = (
-        ("id", ctypes.c_uint64),
-        ("bytes", ctypes.c_uint32),
-        ("flow", ctypes.c_uint32),
-        ("ecn", ctypes.c_uint8),
-    )
-
-
-_DROPPED = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(_Packet), ctypes.c_uint8)
-_FUNCTIONS = {
-    "sojourn_new": (
-        ctypes.c_void_p,
-        (ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_size_t),
-    ),
-    "sojourn_free": (None, (ctypes.c_void_p,)),
-    "sojourn_enqueue": (None, (ctypes.c_void_p, ctypes.c_uint64, _Packet, _DROPPED, ctypes.c_void_p)),
-    "sojourn_dequeue": (
-        ctypes.c_bool,
-        (ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(_Packet), _DROPPED, ctypes.c_void_p),
-    ),
-}
-_SPREAD = 0x9E3779B9
-"""A factor that makes a hash of a flow's number, the same as in `sojourn replay`."""
-
-
 @dataclass(frozen=True)
-class Library:
-    """A shared library with the functions of crates/ffi/include/sojourn.h."""
+class OfUser:
+    """A discipline of the user's: a shared library with the functions of crates/ffi/include/sojourn.h, or a class in
+    Python.
+    """
 
-    file: Path
+    discipline: Outside
     line: str
+    """The line of the discipline of ours with which this one is compared."""
     rate: int
     """As for `Ours`."""
     seed: int = 1
     """The seed of its random numbers."""
+    patience_s: float = 60
+    """The most seconds for an answer."""
 
     @property
     def name(self) -> str:
-        """The file."""
-        return str(self.file)
+        """The file or class."""
+        return self.discipline.said
 
     def play(self, trace: bytes) -> bytes:
         """See `Subject`."""
-        library = self._loaded()
-        error = ctypes.create_string_buffer(200)
-        qdisc = library.sojourn_new(self.line.encode(), MTU, self.rate, self.seed, error, len(error))
-        if not qdisc:
-            raise Refusal(f"--library = {self.file}: {self.line}: {error.value.decode('utf-8', 'replace')}")
-        fates: dict[int, tuple[int, str]] = {}
-        fields: list[int] = []
-        now = 0
-
-        def dropped(_context: object, packet: ctypes._Pointer[_Packet], _reason: int) -> None:
-            fates[packet.contents.id] = (now, "dropped")
-
-        told, out = _DROPPED(dropped), _Packet()
-        for row in trace.decode().splitlines()[1:]:
-            at, what, flow, size, ecn = row.split(",")
-            now = int(at)
-            if what == "enqueue":
-                fates[len(fields)] = (0, "queued")
-                packet = _Packet(len(fields), int(size), int(flow) * _SPREAD % 2**32, int(ecn))
-                fields.append(int(ecn))
-                library.sojourn_enqueue(qdisc, now, packet, told, None)
-            elif library.sojourn_dequeue(qdisc, now, ctypes.byref(out), told, None):
-                marked = out.id < len(fields) and out.ecn == CE != fields[out.id]
-                fates[out.id] = (now, "marked" if marked else "delivered")
-        library.sojourn_free(qdisc)
-        rows = (f"{number},{at},{word}" for number, (at, word) in sorted(fates.items()))
-        return "\n".join(["packet,fate_ns,fate", *rows, ""]).encode()
-
-    def _loaded(self) -> ctypes.CDLL:
-        try:
-            library = ctypes.CDLL(str(self.file.resolve()))
-        except OSError as error:
-            raise Refusal(f"--library = {self.file}: {error}: expected a shared library") from None
-        for name, (result, arguments) in _FUNCTIONS.items():
-            try:
-                function = getattr(library, name)
-            except AttributeError:
-                raise Refusal(f"--library = {self.file}: no function {name}: expected those of sojourn.h") from None
-            function.restype, function.argtypes = result, arguments
-        return library
+        # For the length of this replay it has the name of ours.
+        outside = [replace(self.discipline, name=self.line.split()[0])]
+        asked = (trace, "trace", self.line, None, MTU, self.rate, self.seed)
+        return in_core(*asked, outside=outside, patience_s=self.patience_s)[0]
 
 
 def of_kernel(line: str) -> str:

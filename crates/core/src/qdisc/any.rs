@@ -1,6 +1,7 @@
 //! One enum for all disciplines, which gives static dispatch in the hot path.
 
 use super::codel::{self, Codel};
+use super::external::External;
 use super::fq_codel::{self, FqCodel, FqCodelNs2};
 use super::htb::{self, Htb};
 use super::list::list;
@@ -16,10 +17,11 @@ use crate::units::Time;
 macro_rules! any_qdisc {
     ($($(#[$meta:meta])* $spec:ident($params:ty) by $build:expr => $([$shared:ident])? $($variant:ident($type:ty)),*;)+) => {
         /// Any discipline: the types of the list in `list.rs`.
-        #[derive(Clone, Debug)]
+        #[derive(Debug)]
         #[expect(missing_docs, reason = "named as the types")]
         pub enum AnyQdisc<P> {
             $($($variant($type),)*)+
+            External(External<P>),
         }
 
         $($(impl<P> From<$type> for AnyQdisc<P> {
@@ -33,6 +35,7 @@ macro_rules! any_qdisc {
             pub fn build<P: Packet + Copy + Default>(&self, context: &Context) -> AnyQdisc<P> {
                 match self {
                     $(Spec::$spec(params) => $build(params, context).into(),)+
+                    Spec::External(line) => AnyQdisc::External(External::new(line, context)),
                     Spec::Linux(_) => panic!("bug: a world that has no {} did not refuse it", self.kind()),
                 }
             }
@@ -43,31 +46,31 @@ macro_rules! any_qdisc {
 
             #[inline(always)]
             fn enqueue(&mut self, now: Time, packet: P, drops: &mut impl Drops<P>) {
-                match self { $($(AnyQdisc::$variant(q) => q.enqueue(now, packet, drops),)*)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.enqueue(now, packet, drops),)*)+ AnyQdisc::External(q) => q.enqueue(now, packet, drops) }
             }
 
             #[inline(always)]
             fn admit(&mut self, now: Time, packet: P, may_pass: bool, drops: &mut impl Drops<P>) -> bool {
-                match self { $($(AnyQdisc::$variant(q) => q.admit(now, packet, may_pass, drops),)*)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.admit(now, packet, may_pass, drops),)*)+ AnyQdisc::External(q) => q.admit(now, packet, may_pass, drops) }
             }
 
             fn requeued(&mut self, is: bool) -> bool {
-                match self { $($(AnyQdisc::$variant(q) => q.requeued(is),)*)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.requeued(is),)*)+ AnyQdisc::External(q) => q.requeued(is) }
             }
 
             #[inline(always)]
             fn enqueue_all(&mut self, now: Time, packets: impl Iterator<Item = P>, drops: &mut impl Drops<P>) {
-                match self { $($(AnyQdisc::$variant(q) => q.enqueue_all(now, packets, drops),)*)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.enqueue_all(now, packets, drops),)*)+ AnyQdisc::External(q) => q.enqueue_all(now, packets, drops) }
             }
 
             #[inline(always)]
             fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P> {
-                match self { $($(AnyQdisc::$variant(q) => q.dequeue(now, drops),)*)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.dequeue(now, drops),)*)+ AnyQdisc::External(q) => q.dequeue(now, drops) }
             }
 
             #[inline(always)]
             fn dequeue_into(&mut self, now: Time, packet: &mut P, drops: &mut impl Drops<P>) -> bool {
-                match self { $($(AnyQdisc::$variant(q) => q.dequeue_into(now, packet, drops),)*)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.dequeue_into(now, packet, drops),)*)+ AnyQdisc::External(q) => q.dequeue_into(now, packet, drops) }
             }
 
             fn change(&mut self, now: Time, spec: &Spec, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
@@ -81,52 +84,52 @@ macro_rules! any_qdisc {
             }
 
             fn counts_change(&self) -> Given {
-                match self { $($(AnyQdisc::$variant(q) => q.counts_change(),)*)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.counts_change(),)*)+ AnyQdisc::External(q) => q.counts_change() }
             }
 
             #[inline]
             fn next_event(&self) -> Time {
-                match self { $($(AnyQdisc::$variant(q) => q.next_event(),)*)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.next_event(),)*)+ AnyQdisc::External(q) => q.next_event() }
             }
 
             #[inline(always)]
             fn packets(&self) -> usize {
-                match self { $($(AnyQdisc::$variant(q) => q.packets(),)*)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.packets(),)*)+ AnyQdisc::External(q) => q.packets() }
             }
 
             #[inline]
             fn backlog(&self) -> u64 {
-                match self { $($(AnyQdisc::$variant(q) => q.backlog(),)*)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.backlog(),)*)+ AnyQdisc::External(q) => q.backlog() }
             }
 
             #[inline(always)]
             fn is_full(&self, mtu: u32) -> bool {
-                match self { $($(AnyQdisc::$variant(q) => q.is_full(mtu),)*)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.is_full(mtu),)*)+ AnyQdisc::External(q) => q.is_full(mtu) }
             }
 
             #[inline]
             fn bufferless(&self) -> bool {
-                match self { $($(AnyQdisc::$variant(q) => q.bufferless(),)*)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.bufferless(),)*)+ AnyQdisc::External(q) => q.bufferless() }
             }
 
             fn prefetch(&self, packets: usize, cache: &impl Cache, see: impl FnMut(&P)) {
-                match self { $($(AnyQdisc::$variant(q) => q.prefetch(packets, cache, see),)*)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.prefetch(packets, cache, see),)*)+ AnyQdisc::External(q) => q.prefetch(packets, cache, see) }
             }
 
             fn stats(&self) -> Stats {
-                match self { $($(AnyQdisc::$variant(q) => q.stats(),)*)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.stats(),)*)+ AnyQdisc::External(q) => q.stats() }
             }
 
             fn overlimits(&self) -> u64 {
-                match self { $($(AnyQdisc::$variant(q) => q.overlimits(),)*)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.overlimits(),)*)+ AnyQdisc::External(q) => q.overlimits() }
             }
 
             fn classes(&self) -> Option<Stats> {
-                match self { $($(AnyQdisc::$variant(q) => q.classes(),)*)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.classes(),)*)+ AnyQdisc::External(q) => q.classes() }
             }
 
             fn child(&self) -> Option<Child> {
-                match self { $($(AnyQdisc::$variant(q) => q.child(),)*)+ }
+                match self { $($(AnyQdisc::$variant(q) => q.child(),)*)+ AnyQdisc::External(q) => q.child() }
             }
         }
     };

@@ -25,6 +25,7 @@ mod whole;
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
@@ -33,6 +34,7 @@ pub use elsewhere::{elsewhere, instead_of};
 pub use paste::Paste;
 pub use whole::{OwnWords, own_words};
 
+use super::external::{ExternalLine, Maker};
 use super::linux::{Version, in_linux};
 use super::list::list;
 use super::param::line::{
@@ -58,6 +60,8 @@ macro_rules! disciplines {
             $($(#[$meta])* $variant($params),)+
             /// A discipline that only Linux has, for worlds in which Linux decides.
             Linux(LinuxLine),
+            /// A discipline from outside, such as a library of the user's.
+            External(ExternalLine),
         }
 
         /// The names of all disciplines.
@@ -77,6 +81,7 @@ macro_rules! disciplines {
                         change_params(params, words, warnings).map(|(params, line)| (Spec::$variant(params), line))
                     })+
                     Spec::Linux(line) => Err(Error::new(line.name, "only Linux has it, and changes it".to_string())),
+                    Spec::External(_) => Err(self.unchangeable()),
                 }
             }
 
@@ -84,14 +89,16 @@ macro_rules! disciplines {
                 match self {
                     $(Spec::$variant(params) => print_params(params, form),)+
                     Spec::Linux(line) => line.line.clone(),
+                    Spec::External(external) => external.line.clone(),
                 }
             }
 
             /// The discipline's name.
-            pub fn kind(&self) -> &'static str {
+            pub fn kind(&self) -> &str {
                 match self {
                     $(Spec::$variant(_) => <$params>::NAME,)+
                     Spec::Linux(line) => line.name,
+                    Spec::External(line) => line.name(),
                 }
             }
 
@@ -114,15 +121,16 @@ macro_rules! disciplines {
             pub fn corner_change(&self, rng: &mut Rng) -> String {
                 match self {
                     $(Spec::$variant(params) => corner_line(params, rng),)+
-                    Spec::Linux(line) => line.line.clone(),
+                    Spec::Linux(_) | Spec::External(_) => self.to_string(),
                 }
             }
 
-            /// Each parameter's name and value, in the order of the table. Empty for a discipline that only Linux has.
+            /// Each parameter's name and value, in the order of the table. Empty for a discipline that only
+            /// Linux has, and for one from outside.
             pub fn values(&self) -> Vec<(&'static str, Value)> {
                 match self {
                     $(Spec::$variant(params) => <$params>::PARAMS.iter().map(|p| (p.name, (p.get)(params))).collect(),)+
-                    Spec::Linux(_) => Vec::new(),
+                    Spec::Linux(_) | Spec::External(_) => Vec::new(),
                 }
             }
 
@@ -130,7 +138,7 @@ macro_rules! disciplines {
             pub fn variant(&self) -> Option<&'static str> {
                 match self {
                     $(Spec::$variant(params) => variant_of(params),)+
-                    Spec::Linux(_) => None,
+                    Spec::Linux(_) | Spec::External(_) => None,
                 }
             }
 
@@ -141,7 +149,7 @@ macro_rules! disciplines {
                         let base = <$params>::default();
                         <$params>::PARAMS.iter().map(|p| (p.name, (p.get)(&base))).collect()
                     })+
-                    Spec::Linux(_) => Vec::new(),
+                    Spec::Linux(_) | Spec::External(_) => Vec::new(),
                 }
             }
 
@@ -149,6 +157,7 @@ macro_rules! disciplines {
                 match self {
                     $(Spec::$variant(params) => params.for_tc(),)+
                     Spec::Linux(_) => true,
+                    Spec::External(_) => false,
                 }
             }
         }
@@ -223,9 +232,25 @@ impl Spec {
         Some(Spec::Linux(LinuxLine { name, line: words.join(" ") }))
     }
 
+    /// Reads a line of a discipline from outside, if its first word is one of these names.
+    pub fn of_outside(text: &str, names: &[impl AsRef<str>]) -> Option<Spec> {
+        let line = ExternalLine::new(&own_words(text).ok()?.line);
+        names.iter().any(|name| name.as_ref() == line.name()).then_some(Spec::External(line))
+    }
+
+    /// Remembers the maker of a discipline from outside, if it is one of these. Nothing happens to any other discipline.
+    pub fn bind(&mut self, makers: &[Arc<dyn Maker>]) {
+        if let Spec::External(line) = self {
+            line.bind(makers);
+        }
+    }
+
     /// Returns this discipline with the variant that behaves like this Linux version (7.3 is (7, 3)). A variant other
     /// than the oldest was chosen explicitly and is kept.
     pub fn as_in(&self, linux: Version) -> Spec {
+        if let Spec::External(_) = self {
+            return self.clone();
+        }
         let line = self.to_string();
         let newer = as_in(&line, linux);
         if newer == line { self.clone() } else { newer.parse().expect("bug: a variant of its discipline") }

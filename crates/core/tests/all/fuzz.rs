@@ -187,7 +187,7 @@ fn the_draws_can_be_restricted_to_one_discipline() {
     let mut rng = Rng::stream(4, "fuzz");
     let one = only(Some("fq_codel")).expect("a discipline");
     assert!((0..20).all(|_| drawn(one, &mut rng).kind() == "fq_codel"));
-    let any: std::collections::BTreeSet<_> = (0..200).map(|_| drawn(None, &mut rng).kind()).collect();
+    let any: std::collections::BTreeSet<_> = (0..200).map(|_| drawn(None, &mut rng).kind().to_owned()).collect();
     assert!(any.len() > 10, "{any:?}");
     let fault = only(Some("fq_coddle")).expect_err("there is none");
     assert!(fault.contains("SOJOURN_FUZZ_QDISC=fq_coddle") && fault.contains("fq_codel"), "{fault}");

@@ -84,6 +84,6 @@ fn a_discipline_of_linux_alone_is_named_wherever_it_stands() {
     let mut scenario = dumbbell("pfifo limit 100");
     let hhf = Spec::of_linux("hhf").expect("one of Linux's");
     scenario.hops[0].left.changes.push((Time(SECOND), QdiscChange::Discipline(hhf)));
-    let why = crate::refusal(&scenario).expect("a refusal");
+    let why = crate::refusal(&scenario, &[""; 0]).expect("a refusal");
     assert!(why.contains("hhf is not built yet in the simulator") && why.contains(".reverse"), "{why}");
 }

@@ -205,7 +205,7 @@ impl<'a> Tracker<'a> {
             Spec::Ccaq(_) => DropReason::Shrink,
             Spec::Fq(_) | Spec::Sfq(_) => DropReason::FlowLimit,
             Spec::Noqueue(_) => DropReason::Busy,
-            Spec::Linux(_) => DropReason::Early,
+            Spec::Linux(_) | Spec::External(_) => DropReason::Early,
             // FIFOs and shapers, and disciplines that no kernel has.
             _ => DropReason::Overlimit,
         };

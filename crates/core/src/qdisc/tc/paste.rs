@@ -92,6 +92,9 @@ impl Spec {
         if let Spec::Linux(_) = self {
             return Ok(String::new());
         }
+        if let Spec::External(_) = self {
+            return Err(format!("{kind} is a discipline of yours, for sojourn."));
+        }
         let Some(entry) = in_linux(kind) else {
             return Err(format!("{kind}: Linux has no such discipline; red, pie and codel are the nearest."));
         };

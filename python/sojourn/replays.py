@@ -1,0 +1,58 @@
+"""Replays a packet trace through one discipline of ours or of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sojourn import _core, isolated
+from sojourn.disciplines import Outside
+from sojourn.errors import Refusal
+
+Replay = tuple[bytes, list[str], dict[str, Any] | None]
+"""The packets' fates as CSV, warnings, and the discipline's counters."""
+
+
+def in_core(
+    trace: bytes,
+    name: str,
+    qdisc: str,
+    rate: str | None,
+    mtu: int,
+    told: int | None = None,
+    seed: int = 1,
+    *,
+    outside: Sequence[Outside] = (),
+    patience_s: float = isolated.PATIENCE_S,
+) -> Replay:
+    """Replays a trace as `_core.replay` does. A library of the user's is called in a process of its own.
+
+    Raises Refusal if the library crashes, or takes longer than `patience_s` seconds; `Error` for anything that is wrong
+    in the trace or the line, and for a discipline that fails.
+    """
+    used = [one for one in outside if one.name == (qdisc.split() or [""])[0]]
+    if not any(one.apart for one in used):
+        return _core.replay(trace, name, qdisc, rate, mtu, told, seed, outside=_given(used))
+    try:
+        found: Replay = isolated.call(_replay, trace, name, qdisc, rate, mtu, told, seed, used, patience_s=patience_s)
+    except isolated.BrokenError as error:
+        raise Refusal(f"{used[0].said}: {error} in a replay of {name}") from None
+    return found
+
+
+def _replay(
+    trace: bytes,
+    name: str,
+    qdisc: str,
+    rate: str | None,
+    mtu: int,
+    told: int | None,
+    seed: int,
+    used: Sequence[Outside],
+    _progress: _core.Progress,
+) -> Replay:
+    return _core.replay(trace, name, qdisc, rate, mtu, told, seed, outside=_given(used))
+
+
+def _given(outside: Sequence[Outside]) -> list[tuple[str, object]]:
+    return [(one.name, one.source) for one in outside]
