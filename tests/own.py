@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from conftest import ROOT, skip_loudly
+from sojourn.kernel import Kernel
 
 PAGE = ROOT / "docs/how-to/run-your-own-discipline.md"
 MINE_C, PROTOTYPE = "mine.c", "prototype.py"
@@ -41,3 +42,14 @@ def library(folder: Path, name: str = "mine", old: str = "", new: str = "") -> P
     done = subprocess.run([*words, "-Wall"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return made
+
+
+def module(kernel: Kernel, folder: Path, old: str = "", new: str = "") -> Path:
+    """A folder with the kernel's CoDel, in which `old` is replaced by `new`, and the Kbuild of the page."""
+    folder.mkdir()
+    text = (kernel.source / "net/sched/sch_codel.c").read_text(encoding="utf-8")
+    assert text.count(old) == 1 or not old, f"{old!r} is not once in sch_codel.c"
+    (folder / "sch_codel.c").write_text(text.replace(old, new) if old else text, encoding="utf-8")
+    (kbuild,) = re.findall(r"^    echo '(.*)' > mine/Kbuild$", PAGE.read_text(encoding="utf-8"), re.M)
+    (folder / "Kbuild").write_text(f"{kbuild}\n", encoding="utf-8")
+    return folder

@@ -69,6 +69,8 @@ def perform(command: str, clone: Path) -> None:
         words = [*(word for word in words if not word.startswith("001")), "001/figure-3"]
     if "mine.so" in words and not (clone / "mine.so").exists():
         own.library(clone)
+    if "mine" in words and not (clone / "mine").exists():
+        own.module(kernel_or_skip(), clone / "mine")
     cut = ["--set", "duration=3s", "--set", 'measure=["0s", "end"]']
     short = cut if verb in ("run", "sweep", "size", "agree") else []
     short += ["--seeds", "1", "--store", str(clone / "kept")] if verb == "agree" else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -16,7 +17,7 @@ import pytest
 from conftest import ROOT, SOJOURN, Run, skip_loudly
 from sojourn import claims, plan
 from sojourn.errors import Refusal
-from sojourn.kernel import replay
+from sojourn.kernel import modules
 from sojourn.kernel.image import Kernel
 
 Installed = Callable[..., subprocess.CompletedProcess[str]]
@@ -264,12 +265,21 @@ def test_make_run_builds_no_bench_program() -> None:
     }
 
 
-def test_a_module_that_the_kernel_has_built_in_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_a_module_replaces_the_discipline_that_the_kernel_has_built_in_under_its_name(tmp_path: Path) -> None:
     (tmp_path / "modules.builtin").write_text("kernel/net/sched/sch_fq_codel.ko\nkernel/net/sched/sch_pie.ko\n")
     kernel = Kernel(tmp_path / "linux", "7.3.4", 250, "fast", "", build=tmp_path, source=tmp_path)
-    replay.refuse_built_in(kernel, ["sch_mine"])
-    with pytest.raises(Refusal, match=r"^fq_codel is built into this kernel .*sojourn kernel build --source DIR$"):
-        replay.refuse_built_in(kernel, ["sch_mine", "sch_fq_codel"])
+    for name, replaced in (("sch_mine", None), ("sch_fq_codel", "fq_codel"), ("pie", "pie"), ("sch_fq", None)):
+        file = tmp_path / f"{name}.ko"
+        file.write_bytes(b"a module")
+        own = modules.of_user(kernel, file)
+        assert (own.replaces, own.kinds) == (replaced, {name.removeprefix("sch_")})
+    folder = tmp_path / "both"
+    folder.mkdir()
+    (folder / "Kbuild").write_text("obj-m := sch_mine.o\nobj-m += sch_other.o\n")
+    assert modules.names_in(folder) == ["sch_mine", "sch_other"]
+    debian = dataclasses.replace(kernel, machine="x86_64")
+    with pytest.raises(Refusal, match="not in Debian's kernel: expected --kernel fast or debug"):
+        modules.of_user(debian, tmp_path / "pie.ko")
 
 
 def test_the_progress_bar_says_no_total_that_is_not_the_runs(tmp_path: Path) -> None:

@@ -218,6 +218,8 @@ class Plan:
         sink: str = "kernel",
         tc_lib_dir: str | None = None,
         all_counters: bool = False,
+        modules: Sequence[str] = (),
+        replaces: str | None = None,
     ) -> str:
         """The job of a guest for a run, as JSON.
 
@@ -340,6 +342,7 @@ class KernelReplay:
         mtu: int,
         version: tuple[int, int],
         modules: list[str],
+        replaces: str | None,
         tc_lib_dir: str | None,
     ) -> None: ...
     @property

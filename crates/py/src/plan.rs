@@ -15,7 +15,7 @@ use sojourn_model::plan::{self, LoadOptions};
 use sojourn_model::portable::Portable;
 use sojourn_model::scenario::Scenario;
 use sojourn_sim::{Engine, Options};
-use sojourn_traffic::job::{Job, LinkKind, Mode, Sink};
+use sojourn_traffic::job::{Job, LinkKind, Mode, Own, Sink};
 use sojourn_traffic::mapped::Mapped;
 use sojourn_traffic::{express, observe};
 
@@ -315,8 +315,10 @@ impl Plan {
         py.detach(|| Ok(self.plan.host(index).map_err(bug)?.hz))
     }
 
-    /// JSON: the job of a guest for a run.
-    #[pyo3(signature = (index, *, link = "device", probe = true, sink = "kernel", tc_lib_dir = None, all_counters = false))]
+    /// JSON: the job of a guest for a run. `modules` are the names of modules of the user's, and `replaces` the
+    /// discipline of the kernel's that they replace.
+    #[pyo3(signature = (index, *, link = "device", probe = true, sink = "kernel", tc_lib_dir = None, all_counters = false, modules = vec![], replaces = None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of one call")]
     fn kernel_job(
         &self,
         index: usize,
@@ -325,9 +327,12 @@ impl Plan {
         sink: &str,
         tc_lib_dir: Option<String>,
         all_counters: bool,
+        modules: Vec<String>,
+        replaces: Option<String>,
     ) -> PyResult<String> {
         let job = Job::new(&self.plan, &self.options, index, mode(link, probe, sink)?);
-        serde_json::to_string(&Job { tc_lib_dir, all_counters, ..job }).map_err(bug)
+        let own = Own { modules, replaces };
+        serde_json::to_string(&Job { tc_lib_dir, all_counters, own, ..job }).map_err(bug)
     }
 
     /// Evaluates the files of a guest: the applications' results, the path of the probe's file, which may be large, and

@@ -12,6 +12,7 @@ use sojourn_core::rng::Rng;
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::units;
 use sojourn_replay::{Fate, Op, Row, SEED, changes, flow_hash, parse, run_counted, to_csv, warnings as of_changes};
+use sojourn_traffic::job::Own;
 use sojourn_traffic::replay::{Job, MOST_CHANGES, more, words};
 
 use crate::outside::{Failure, Given, makers};
@@ -187,10 +188,10 @@ pub struct KernelReplay {
 
 #[pymethods]
 impl KernelReplay {
-    /// Reads the trace. `modules` are the names of the discipline's own modules; `version` is the kernel's, major and
-    /// minor.
+    /// Reads the trace. `modules` are the names of the discipline's own modules, and `replaces` the discipline of the
+    /// kernel's that they replace; `version` is the kernel's, major and minor.
     #[new]
-    #[pyo3(signature = (trace, name, qdisc, rate, mtu, version, modules, tc_lib_dir))]
+    #[pyo3(signature = (trace, name, qdisc, rate, mtu, version, modules, replaces, tc_lib_dir))]
     #[expect(clippy::too_many_arguments, reason = "the command line's, each by its name")]
     fn new(
         trace: &[u8],
@@ -200,6 +201,7 @@ impl KernelReplay {
         mtu: u32,
         version: (u32, u32),
         modules: Vec<String>,
+        replaces: Option<String>,
         tc_lib_dir: Option<String>,
     ) -> PyResult<Self> {
         let words = words(qdisc, version).map_err(|error| Error::new_err(format!("--qdisc = {qdisc}: {error}")))?;
@@ -222,7 +224,18 @@ impl KernelReplay {
         let more = more(qdisc);
         let changes = changed(&ops, name, qdisc)?;
         let rows = ops.len();
-        let job = Job { job: "replay".to_owned(), words, more, changes, mtu, rate, numbers, rows, modules, tc_lib_dir };
+        let job = Job {
+            job: "replay".to_owned(),
+            words,
+            more,
+            changes,
+            mtu,
+            rate,
+            numbers,
+            rows,
+            own: Own { modules, replaces },
+            tc_lib_dir,
+        };
         Ok(KernelReplay { ops, job, warnings })
     }
 

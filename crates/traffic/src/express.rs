@@ -8,7 +8,7 @@ use sojourn_model::scenario::{Capacity, Link, Scenario};
 use sojourn_model::workload::{App, Entry};
 
 use crate::job::{LinkKind, Mode};
-use crate::topology;
+use crate::{modules, topology};
 
 /// The kernel that is to run a scenario.
 #[derive(Clone, Debug)]
@@ -82,6 +82,8 @@ fn qdisc(link: &Link, spec: &Spec, kernel: &Kernel, mode: Mode) -> Option<String
         .and_then(InLinux::module)
         .filter(|module| !kernel.modules.iter().any(|name| name == module));
     match spec {
+        Spec::External(_) if modules::has(&kernel.modules, spec) => None,
+        Spec::External(_) => Some(format!("{}: no module of this name is given (--qdisc-module)", spec.kind())),
         spec if foreign(spec, kernel.version).is_some() => foreign(spec, kernel.version),
         spec if module.is_some() => Some(format!("{}: its module is not there", spec.kind())),
         Spec::FqCodel(params)

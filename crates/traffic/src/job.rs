@@ -67,6 +67,15 @@ impl Sink {
     }
 }
 
+/// Modules of the user's.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct Own {
+    /// Their names, without `.ko`.
+    pub modules: Vec<String>,
+    /// The discipline of the kernel's that they replace.
+    pub replaces: Option<String>,
+}
+
 /// The job of one run: the plan, from which the guest draws the scenario again, and the options of the run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
@@ -80,6 +89,9 @@ pub struct Job {
     /// Where `tc` finds plugins for disciplines that it does not know.
     #[serde(default)]
     pub tc_lib_dir: Option<String>,
+    /// Modules of the user's.
+    #[serde(default)]
+    pub own: Own,
     /// Upper limit on the probe's records in bytes, if lower than its own.
     #[serde(default)]
     pub most_records: Option<u64>,
@@ -99,6 +111,7 @@ impl Job {
             plan: Portable::new(plan, options),
             index,
             tc_lib_dir: None,
+            own: Own::default(),
             most_records: None,
             all_counters: false,
             mode,

@@ -13,6 +13,7 @@ mod netlink;
 mod nic;
 pub mod observe;
 mod os;
+mod own;
 pub mod probe;
 pub mod replay;
 pub mod run;

@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sojourn_core::qdisc::tc::{Spec, own_words};
 
+use crate::job::Own;
 use crate::tc_tree::{self, Slot};
 use crate::topology::Setting;
-use crate::{express, flows, modules, os, seal, tc_stats};
+use crate::{express, flows, modules, os, own, seal, tc_stats};
 
 /// The trace, in the run's folder.
 pub const TRACE: &str = "trace.bin";
@@ -58,8 +59,9 @@ pub struct Job {
     pub numbers: u64,
     /// Number of rows in the trace.
     pub rows: usize,
-    /// Names of the discipline's own modules.
-    pub modules: Vec<String>,
+    /// The discipline's own modules.
+    #[serde(flatten)]
+    pub own: Own,
     /// Folder in which `tc` finds plug-ins.
     pub tc_lib_dir: Option<String>,
 }
@@ -123,8 +125,8 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
     // A kernel without IPv6 does not have this file.
     let _ = fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
     modules::load("sojourn_replay")?;
-    job.modules.iter().try_for_each(|module| modules::load(module))?;
     let mut spaces = os::Spaces::new(&[])?;
+    own::load(&job.own, &mut spaces)?;
     let tc = |spaces: &mut os::Spaces, line: &str, more: &[String]| {
         let words: Vec<String> = line.split(' ').map(str::to_owned).chain(more.iter().cloned()).collect();
         spaces.ask(None, "tc", &words).map(drop)
@@ -140,13 +142,10 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
     fs::write(format!("{CONTROL}/numbers"), job.numbers.to_string())?;
     tc(&mut spaces, &format!("qdisc add dev {DEVICE} root"), &job.words)?;
     job.more.iter().try_for_each(|words| tc(&mut spaces, &words[0], &words[1..]))?;
-    if !job.modules.is_empty() && !in_use(&job.modules, &fs::read_to_string("/proc/modules")?) {
-        let (modules, kind) =
-            (job.modules.join(", "), job.words.iter().find(|word| !word.contains(':') && *word != "handle"));
+    if let Err(error) = own::check_used(&job.own) {
+        let kind = job.words.iter().find(|word| !word.contains(':') && *word != "handle");
         let kind = kind.map_or("discipline", |kind| kind.as_str());
-        return Err(io::Error::other(format!(
-            "{kind} is the kernel's own: the module {modules} registers another name"
-        )));
+        return Err(io::Error::other(format!("{kind} is the kernel's own: {error}")));
     }
     spaces.apply(None, &device(None, true))?;
     // The module stores the changes of the discipline until they are due.
@@ -176,16 +175,6 @@ fn play(folder: &Path, job: &Job) -> io::Result<Value> {
     Ok(json!({ "origin_ns": origin }))
 }
 
-/// Returns whether a discipline that is set up belongs to one of these modules, according to `/proc/modules`. Modules
-/// that can never be unloaded do not count.
-fn in_use(modules: &[String], listed: &str) -> bool {
-    let idle = |line: &&str| {
-        let fields: Vec<&str> = line.split_ascii_whitespace().take(3).collect();
-        matches!(fields[..], [name, _, "0"] if modules.iter().any(|module| module.replace('-', "_") == name))
-    };
-    listed.lines().filter(idle).count() < modules.len()
-}
-
 /// Returns the expiry time of the timer of a discipline with nanosecond timers (dualpi2). This becomes time zero, so
 /// that later expiries are where they would be if the discipline were set up at that time. The guest's timers expire
 /// one nanosecond late.
@@ -201,14 +190,6 @@ fn fine_timer() -> io::Result<Option<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_module_that_nothing_came_from_is_seen() {
-        let modules = ["my-qdisc".to_owned(), "helper".to_owned()];
-        assert!(!in_use(&modules, "my_qdisc 16384 0 - Live 0x1\nhelper 1 0 - Live\nveth 2 0 -"));
-        assert!(in_use(&modules, "my_qdisc 16384 1 - Live 0x1\nhelper 1 0 - Live"));
-        assert!(in_use(&modules, "my_qdisc 16384 - - Live 0x1\nhelper 1 - - Live"));
-    }
 
     #[test]
     fn tc_gets_its_own_words_and_nothing_that_this_kernel_is_not() {

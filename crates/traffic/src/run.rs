@@ -19,6 +19,7 @@ use crate::job::{Job, LinkKind, Mode, Sink};
 use crate::link;
 use crate::modules;
 use crate::os::{self, Spaces, Workers, offloads};
+use crate::own;
 use crate::seal;
 use crate::topology::{self, End, Network, Place, Setting, Transmit};
 
@@ -68,11 +69,13 @@ fn play(folder: &Path, scenario: &Scenario, job: &Job) -> io::Result<Value> {
     rustix::process::setrlimit(rustix::process::Resource::Nofile, limit)?;
     let network = Network::new(scenario);
     let mut spaces = Spaces::new(&network.places)?;
+    own::load(&job.own, &mut spaces)?;
     first_settings(&mut spaces, scenario)?;
     for &place in &network.places {
         settings(&mut spaces, place, scenario)?;
     }
     build(&mut spaces, &network, scenario, mode)?;
+    own::check_used(&job.own)?;
 
     let changes = changes(scenario, mode);
     let times: Vec<Time> = changes.iter().map(|change| change.0).collect();

@@ -239,6 +239,26 @@ def library_options(command: Verb) -> Verb:
     )(command)
 
 
+qdisc_module_option = click.option(
+    "--qdisc-module",
+    "module",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Kernel world: a discipline's own module, my.ko or a folder with a Kbuild; sch_codel.ko replaces codel.",
+)
+
+
+def outside_names(outside: Sequence[Outside], module: Path | None) -> list[str]:
+    """The names of disciplines of the user's: those of libraries, and those of a module that we do not have."""
+    names = [one.name for one in outside]
+    if module is not None:
+        from sojourn.kernel import modules
+
+        kinds = map(modules.kind_of, modules.names_in(module))
+        names += [kind for kind in kinds if _core.refuse_outside(kind) is None]
+    return names
+
+
 def _libraries(_context: click.Context, _option: click.Parameter, words: Sequence[str]) -> tuple[Library, ...]:
     """The libraries of `--library`."""
     from sojourn.disciplines import Library, refuse_twice
@@ -307,10 +327,12 @@ def cli() -> None:
 
 
 def load_plan(
-    file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int | None, outside: Sequence[Outside] = ()
+    file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int | None, outside: Sequence[str] = ()
 ) -> _core.Plan:
-    """Reads a scenario, which may name disciplines of the user's; warnings and skipped combinations go to stderr."""
-    plan = load(file, sets, seed, seeds, [one.name for one in outside])
+    """Reads a scenario; warnings and skipped combinations go to stderr. `outside` are the names of disciplines of the
+    user's.
+    """
+    plan = load(file, sets, seed, seeds, outside)
     warn(plan.warnings)
     name_skipped(plan.skipped)
     if len(plan) == 0:

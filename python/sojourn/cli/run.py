@@ -20,8 +20,10 @@ from sojourn.cli.base import (
     load_plan,
     many,
     name_skipped,
+    outside_names,
     picture_format_option,
     picture_is_asked_for,
+    qdisc_module_option,
     scenario_argument,
     set_options,
     simulated_seconds,
@@ -93,6 +95,7 @@ Examples:
 @click.option("--sink", type=click.Choice(["kernel", "program", "lowat"]), default="kernel", hidden=True)
 @click.option("--keep", type=click.Path(path_type=Path), hidden=True)
 @library_options
+@qdisc_module_option
 @set_options
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where results go (a new folder).")
 @click.option("-s", "--stats", is_flag=True, help="Print each discipline's counters too, as 'tc -s qdisc show' does.")
@@ -111,6 +114,7 @@ def run(
     keep: Path | None,
     outside: tuple[Library, ...],
     patience: int,
+    module: Path | None,
     sets: list[tuple[str, str]],
     seed: int | None,
     seeds: int | None,
@@ -131,7 +135,7 @@ def run(
     from sojourn.finished import Keep
     from sojourn.runs import RunsInMemory
 
-    plan = load_plan(file, sets, seed, seeds, outside)
+    plan = load_plan(file, sets, seed, seeds, outside_names(outside, module))
     if packets and out is None and form != "text":
         fail("--packets: expected --out DIR with it, since -f json and -f csv write no file on their own")
     if picture_is_asked_for() and out is None and form != "text":
@@ -146,6 +150,7 @@ def run(
         keep=keep,
         outside=outside,
         patience=patience,
+        module=module,
     )
     folder: Path | None = None
 
@@ -200,6 +205,7 @@ def world_of(
     keep: Path | None = None,
     outside: tuple[Library, ...] = (),
     patience: int = 60,
+    module: Path | None = None,
 ) -> World:
     """Where runs are to be played."""
     from sojourn.worlds import Simulator
@@ -211,12 +217,15 @@ def world_of(
             fail(f"--kernel = {kernel}: the simulator has none; expected --world kernel with it")
         if memory != 1:
             fail(f"--memory = {memory}: the simulator has no guest; expected --world kernel with it")
+        if module is not None:
+            fail(f"--qdisc-module = {module}: the simulator has no modules; expected --world kernel with it")
         return Simulator(outside=outside, patience_s=patience)
     if outside:
         fail(f"--library = {outside[0].file}: a kernel has its own disciplines; expected --world sim with it")
     from sojourn.kernel.run import Guests
 
-    return Guests(link=link, variant=kernel, memory=f"{memory}G", probe=probe, sink=sink, keep=keep)
+    memory_each = f"{memory}G"
+    return Guests(link=link, variant=kernel, memory=memory_each, probe=probe, sink=sink, keep=keep, qdisc_module=module)
 
 
 def _import_report() -> None:

@@ -17,8 +17,10 @@ from sojourn.cli.base import (
     load_plan,
     many,
     open_store,
+    outside_names,
     picture_format_option,
     picture_is_asked_for,
+    qdisc_module_option,
     refuse_file,
     rows_as_csv,
     scenario_argument,
@@ -79,6 +81,7 @@ Examples:
 @world_option
 @memory_option
 @library_options
+@qdisc_module_option
 @set_options
 @store_option
 @click.option(
@@ -99,6 +102,7 @@ def size(
     memory: int,
     outside: tuple[Library, ...],
     patience: int,
+    module: Path | None,
     sets: list[tuple[str, str]],
     seed: int | None,
     seeds: int | None,
@@ -118,7 +122,7 @@ def size(
     from sojourn import identity, pipeline, sizing
     from sojourn.runs import RunsInStore
 
-    plan = load_plan(file, sets, seed, seeds, outside)
+    plan = load_plan(file, sets, seed, seeds, outside_names(outside, module))
     refuse_file(out)
     link = sizing.link_of(plan, hop, flows)
     scenario = identity.resolved(identity.document_of_plan(plan), plan.runs[0]["set"])
@@ -126,7 +130,7 @@ def size(
     limits = sizing.limits(link, sizes)
     chosen = sizing.plan_of(plan, link, limits, sets=sets, seed=seed, seeds=seeds)
     opened = open_store(store)
-    where = world_of(world, memory=memory, outside=outside, patience=patience)
+    where = world_of(world, memory=memory, outside=outside, patience=patience, module=module)
     with simulated_seconds(many(len(chosen), "run")) as tell:
         done = pipeline.execute(chosen, RunsInStore(opened), world=where, executor=executor, tell=tell)
     if done.interrupted:

@@ -18,8 +18,10 @@ from sojourn.cli.base import (
     many,
     name_skipped,
     open_store,
+    outside_names,
     picture_format_option,
     picture_is_asked_for,
+    qdisc_module_option,
     refuse_file,
     rows_as_csv,
     scenario_argument,
@@ -64,6 +66,7 @@ Examples:
 @world_option
 @memory_option
 @library_options
+@qdisc_module_option
 @set_options
 @store_option
 @click.option(
@@ -88,6 +91,7 @@ def sweep(
     memory: int,
     outside: tuple[Library, ...],
     patience: int,
+    module: Path | None,
     sets: list[tuple[str, str]],
     seed: int | None,
     seeds: int | None,
@@ -116,7 +120,7 @@ def sweep(
     from sojourn.until import Until
 
     rule = Until.parse(until) if until is not None else None
-    plan = load_plan(file, sets, seed, seeds, outside)
+    plan = load_plan(file, sets, seed, seeds, outside_names(outside, module))
     refuse_file(out)
     opened = open_store(store)
     among = pipeline.quick([one["set"] for one in plan.runs]) if quick else None
@@ -125,7 +129,7 @@ def sweep(
         done = pipeline.execute(
             plan,
             RunsInStore(opened, series),
-            world=world_of(world, memory=memory, outside=outside, patience=patience),
+            world=world_of(world, memory=memory, outside=outside, patience=patience, module=module),
             executor=executor,
             until=rule,
             among=among,

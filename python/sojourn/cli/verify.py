@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sojourn.cli.base import bounded, cli, fail, format_option, warn
+from sojourn.cli.base import bounded, cli, fail, format_option, qdisc_module_option, warn
 from sojourn.plan import refuse_other_than_utf8
 
 if TYPE_CHECKING:
@@ -42,12 +42,7 @@ Examples:
     help="Your shared library with the functions of sojourn.h (crates/ffi/include).",
 )
 @click.option("--world", type=click.Choice(["sim", "kernel"]), default="sim", show_default=True, help="Where it runs.")
-@click.option(
-    "--qdisc-module",
-    "module",
-    type=click.Path(path_type=Path),
-    help="The discipline's own kernel module, my.ko or a folder with a Kbuild (--world kernel).",
-)
+@qdisc_module_option
 @click.option(
     "--rate",
     default="10mbit",

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from sojourn.errors import Refusal
@@ -45,6 +46,69 @@ def build(kernel: Kernel, folder: Path) -> dict[str, Path]:
             if not place.is_dir():
                 _build_into(kernel, sources, place)
     return {file.stem: file for file in sorted(place.glob("*.ko"))}
+
+
+@dataclass(frozen=True)
+class Own:
+    """Modules of the user's, for a kernel."""
+
+    files: dict[str, Path]
+    """By name."""
+    replaces: str | None = None
+    """The discipline of the kernel's that they replace."""
+
+    @property
+    def kinds(self) -> set[str]:
+        """The disciplines that they are, by their names: `codel` for sch_codel.ko."""
+        return {kind_of(name) for name in self.files}
+
+    @property
+    def digest(self) -> str:
+        """The digest of the files."""
+        whole = hashlib.sha256()
+        for name in sorted(self.files):
+            whole.update(hashlib.sha256(self.files[name].read_bytes()).digest())
+        return whole.hexdigest()
+
+
+def kind_of(module: str) -> str:
+    """The discipline of a module, by the module's name."""
+    return module.removeprefix("sch_")
+
+
+def names_in(module: Path) -> list[str]:
+    """The names of the modules in a file or folder of the user's, which are not built for this. Raises Refusal for
+    anything else.
+    """
+    if module.is_dir():
+        kbuild = module / "Kbuild"
+        text = kbuild.read_text(encoding="utf-8", errors="replace") if kbuild.is_file() else ""
+        found = re.findall(r"^obj-m\s*[:+]?=\s*(.*)$", text, re.M)
+        names = [word.removesuffix(".o") for line in found for word in line.split() if word.endswith(".o")]
+        if not names:
+            raise Refusal(f"--qdisc-module = {module}: its Kbuild makes no module: expected one such as obj-m := my.o")
+        return names
+    if module.suffix != ".ko" or not module.is_file():
+        raise Refusal(f"--qdisc-module = {module}: expected a module such as my.ko, or a folder with a Kbuild")
+    return [module.stem]
+
+
+def of_user(kernel: Kernel, module: Path) -> Own:
+    """Builds a folder's modules, or takes a file. A module replaces the discipline that is built into the kernel under
+    the same name.
+
+    Raises Refusal if the modules do not build, or replace several disciplines.
+    """
+    names = names_in(module)
+    files = build(kernel, module) if module.is_dir() else {module.stem: module.resolve()}
+    listed = kernel.build / "modules.builtin"
+    within = {Path(line).stem for line in listed.read_text().splitlines()} if listed.is_file() else set()
+    replaced = [kind_of(name) for name in names if name in within or f"sch_{name}" in within]
+    if len(replaced) > 1:
+        raise Refusal(f"--qdisc-module = {module}: replaces {' and '.join(replaced)}: expected one at a time")
+    if kernel.machine != "um":
+        raise Refusal(f"--qdisc-module = {module}: not in Debian's kernel: expected --kernel fast or debug")
+    return Own(files, replaced[0] if replaced else None)
 
 
 def _build_into(kernel: Kernel, sources: list[Path], place: Path) -> None:

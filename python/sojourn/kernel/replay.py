@@ -8,7 +8,6 @@ import dataclasses
 import json
 import re
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +43,9 @@ def replay(
     if kernel.machine != "um":
         raise Refusal("a replay needs a clock that stands still: expected a guest's kernel, not Debian's own")
     own, plugins = _own_modules(kernel, qdisc, module)
-    kernel = dataclasses.replace(kernel, modules=kernel.modules | own)
-    asked = _core.KernelReplay(trace, name, qdisc, rate, mtu, kernel.version, list(own), plugins)
+    kernel = dataclasses.replace(kernel, modules=kernel.modules | own.files)
+    names = list(own.files)
+    asked = _core.KernelReplay(trace, name, qdisc, rate, mtu, kernel.version, names, own.replaces, plugins)
     with tempfile.TemporaryDirectory(prefix="sojourn-replay-") as folder:
         (Path(folder) / TRACE).write_bytes(asked.trace())
         ended = guest.boot(kernel, asked.job(), Path(folder))
@@ -57,31 +57,10 @@ def replay(
         return asked.rows((Path(folder) / FATES).read_bytes()), asked.warnings, stats
 
 
-def _own_modules(kernel: Kernel, qdisc: str, module: Path | None) -> tuple[dict[str, Path], str | None]:
-    """Returns the discipline's modules by name, and the folder in which tc finds a plugin for it."""
+def _own_modules(kernel: Kernel, qdisc: str, module: Path | None) -> tuple[modules.Own, str | None]:
+    """Returns the discipline's modules, and the folder in which tc finds a plugin for it."""
     if module is None:
         name, plugin = _core.needs(qdisc)
         own = {name: kernel.modules[name]} if name else {}
-        return own, str(modules.tc_plugins()) if plugin else None
-    if module.is_dir():
-        built = modules.build(kernel, module)
-        if not built:
-            raise Refusal(f"--qdisc-module = {module}: its Kbuild makes no module: expected one such as obj-m := my.o")
-        refuse_built_in(kernel, built)
-        return built, str(modules.tc_plugins())
-    if module.suffix != ".ko" or not module.is_file():
-        raise Refusal(f"--qdisc-module = {module}: expected a module such as my.ko, or a folder with a Kbuild")
-    refuse_built_in(kernel, [module.stem])
-    return {module.stem: module.resolve()}, str(modules.tc_plugins())
-
-
-def refuse_built_in(kernel: Kernel, names: Iterable[str]) -> None:
-    """Refuses a module whose name is built into the kernel, because the kernel cannot load it."""
-    listed = kernel.build / "modules.builtin"
-    within = {Path(line).stem for line in listed.read_text().splitlines()} if listed.is_file() else set()
-    for name in names:
-        if name in within:
-            raise Refusal(
-                f"{name.removeprefix('sch_')} is built into this kernel (Linux {kernel.release}), so a module cannot "
-                "replace it; build a kernel from your tree: sojourn kernel build --source DIR"
-            )
+        return modules.Own(own), str(modules.tc_plugins()) if plugin else None
+    return modules.of_user(kernel, module), str(modules.tc_plugins())

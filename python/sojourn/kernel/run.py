@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
@@ -50,6 +50,8 @@ class Guests:
     """
     keep: Path | None = None
     """The folder in which the guests' own files are kept, in one folder for each run. None: they are deleted."""
+    qdisc_module: Path | None = None
+    """A module of the user's with a discipline: a file, or a folder with a Kbuild."""
     find: Callable[..., Kernel] = field(default=cache(store.find))
     name: ClassVar[str] = "kernel"
 
@@ -62,7 +64,10 @@ class Guests:
 
     def key(self, plan: _core.Plan, index: int) -> dict[str, str]:
         """The guest's kernel, modules and program, and the settings of the run that are not in the scenario."""
-        return self.versions(self.kernel(plan, index)) | {"sink": self.sink, "probe": str(self.probe)}
+        kernel, own = self.with_own(plan, index)
+        # The folder of the module is no part of a run's identity.
+        module = {"qdisc_module": own.digest} if own.files else {}
+        return self.versions(kernel) | module | {"sink": self.sink, "probe": str(self.probe)}
 
     def kernel(self, plan: _core.Plan, index: int) -> Kernel:
         """Returns the kernel for a run. It has as many ticks per second as the scenario demands."""
@@ -72,9 +77,18 @@ class Guests:
             raise Refusal(f"host.hz = {hz}: the kernel that SOJOURN_KERNEL names has {kernel.hz}")
         return kernel
 
+    def with_own(self, plan: _core.Plan, index: int) -> tuple[Kernel, modules.Own]:
+        """Returns the kernel for a run, and the modules of the user's that the run needs; the kernel has them too."""
+        kernel = self.kernel(plan, index)
+        own = _own(kernel, self.qdisc_module) if self.qdisc_module else modules.Own({})
+        words = {word for hop in plan.describe(index)["hops"] for word in hop["qdisc"].split()} if own.files else set()
+        if own.kinds.isdisjoint(words):
+            return kernel, modules.Own({})
+        return replace(kernel, modules=kernel.modules | own.files), own
+
     def refusal(self, plan: _core.Plan, index: int) -> str | None:
         """Returns the reason why the kernel cannot play a run, or None if it can."""
-        kernel = self.kernel(plan, index)
+        kernel, _ = self.with_own(plan, index)
         reason = plan.kernel_refusal(index, version=kernel.version, modules=list(kernel.modules), link=self.link)
         if reason is None and _needs_plugin(plan, index):
             modules.tc_plugins()
@@ -92,7 +106,7 @@ class Guests:
     def _play_in(
         self, folder: Path, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool
     ) -> Played | None:
-        kernel = self.kernel(plan, index)
+        kernel, own = self.with_own(plan, index)
         about = plan.runs[index]
 
         def watch() -> bool:
@@ -104,8 +118,10 @@ class Guests:
             link=self.link,
             probe=self.probe,
             sink=self.sink,
-            tc_lib_dir=str(modules.tc_plugins()) if _needs_plugin(plan, index) else None,
+            tc_lib_dir=str(modules.tc_plugins()) if own.files or _needs_plugin(plan, index) else None,
             all_counters=self.keep is not None,
+            modules=list(own.files),
+            replaces=own.replaces,
         )
         # The probe refuses a file that is there.
         (folder / SEEN).unlink(missing_ok=True)
@@ -125,11 +141,12 @@ class Guests:
             series=series,
         )
         progress.tell(about["duration_s"])
-        return Played(output, ended.wall_s, self.versions(kernel))
+        return Played(output, ended.wall_s, self.versions(kernel, own))
 
-    def versions(self, kernel: Kernel) -> dict[str, str]:
+    def versions(self, kernel: Kernel, own: modules.Own | None = None) -> dict[str, str]:
         """Returns the versions that this world's runs depend on, in addition to sojourn's."""
-        return {
+        module = {"qdisc_module": f"{self.qdisc_module} sha256 {own.digest}"} if own and own.files else {}
+        return module | {
             "linux": kernel.release,
             "linux_hz": str(kernel.hz),
             "linux_variant": kernel.variant,
@@ -138,6 +155,17 @@ class Guests:
             "modules_digest": _digest(*(kernel.modules[name] for name in sorted(kernel.modules))),
             "link": self.link,
         }
+
+
+_OWN: dict[tuple[str, Path], modules.Own] = {}
+"""Modules of the user's that were built or read before, by the kernel's digest and their place."""
+
+
+def _own(kernel: Kernel, module: Path) -> modules.Own:
+    asked = kernel.digest, module
+    if asked not in _OWN:
+        _OWN[asked] = modules.of_user(kernel, module)
+    return _OWN[asked]
 
 
 def _needs_plugin(plan: _core.Plan, index: int) -> bool:
