@@ -180,6 +180,7 @@ def test_names_that_nobody_gives_are_refused(sojourn: Run, small: Path, made: Pa
     assert "; yours: mine" in sojourn("run", small, "--library", made, *wrong, code=2).stderr
     twice = sojourn("run", small, "--library", made, "--library", made, code=2).stderr
     assert "both are named mine: expected NAME=FILE for one" in twice
+    assert "mine limit 60" in sojourn("check", small, "--library", made, "--set", f"hop.bottleneck.qdisc={MINE}").stdout
     kernel = sojourn("run", small, "--library", made, "--world", "kernel", code=2).stderr
     assert "expected --world sim with it" in kernel
     plan = sj.load(small, set={"hop.bottleneck.qdisc": MINE}, disciplines={"mine": made})
@@ -211,6 +212,10 @@ class Clumsy(sj.Discipline):
         return self.queue.pop(0) if self.queue else None
 
 
+class Plain(sj.Discipline):
+    """A class without parameters."""
+
+
 class Talkative(Clumsy):
     def misbehave(self, packet: Any) -> None:
         self.dequeue = None  # type: ignore[method-assign]  # too late: the methods are those of the beginning
@@ -232,6 +237,9 @@ def test_an_exception_in_a_class_names_it_and_the_line_and_ends_no_other_run(sma
         sj.run(plan, disciplines={"mine": Talkative})
     with pytest.raises(Refusal, match=r'^mine: Error: reason = "codle": expected one of overlimit, flow_limit'):
         sj.run(plan, disciplines={"mine": Pedantic})
+    wrong = sj.load(small, set={"hop.bottleneck.qdisc": "mine limt 5"}, disciplines=given)
+    with pytest.raises(Refusal, match=r"^mine: mine limt 5: no parameter limt: .*; nearest is limit, seed 1"):
+        sj.run(wrong, disciplines=given)
     scenario = sj.read(small)
     scenario["sweep"] = {"hop.bottleneck.qdisc": ["mine", "codel"]}
     results = sj.run(sj.load(scenario, seeds=2, disciplines=given), disciplines=given)
@@ -254,6 +262,11 @@ def test_the_words_of_a_line_are_the_arguments_of_a_class() -> None:
         given("limt 5")
     with pytest.raises(Refusal, match="limit: expected a value after it"):
         given("ecn limit")
+    bare = api.outside_of({"mine": Plain})[0]
+    assert not isinstance(bare, Library)
+    assert isinstance(bare.make("mine", 1514, 10**7, 1), Plain)
+    with pytest.raises(Refusal, match="no parameter limit: expected none"):
+        bare.make("mine limit 5", 1514, 10**7, 1)
     with pytest.raises(Refusal, match=r"expected a subclass of sojourn\.Discipline"):
         api.outside_of({"mine": dict})  # type: ignore[dict-item]
     with pytest.raises(Refusal, match="sojourn has a discipline of this name"):

@@ -66,7 +66,7 @@ def test_a_change_row_gives_the_discipline_other_parameters(sojourn: Run, tmp_pa
 
 
 def asked_of_a_guest(rows: str, qdisc: str, rate: str | None = None) -> _core.KernelReplay:
-    return _core.KernelReplay((HEADER + rows).encode(), "t.csv", qdisc, rate, 1514, (7, 3), [], None)
+    return _core.KernelReplay((HEADER + rows).encode(), "t.csv", qdisc, rate, 1514, (7, 3), [], None, None)
 
 
 def test_a_guest_is_told_of_each_change_with_its_line_and_of_a_thousand_at_most() -> None:

@@ -187,7 +187,7 @@ UNITS = {
 
 def _parameters(of: type[Discipline], words: Sequence[str]) -> dict[str, Any]:
     """The arguments that a line gives to a class."""
-    takes = inspect.signature(of.__init__).parameters
+    takes = {} if of.__init__ is object.__init__ else inspect.signature(of.__init__).parameters
     any_word = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in takes.values())
     known = [name for name, one in takes.items() if one.kind is not inspect.Parameter.VAR_KEYWORD][1:]
     found: dict[str, Any] = {}

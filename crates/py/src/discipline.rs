@@ -176,7 +176,8 @@ fn shown(value: &Bound<'_, PyAny>) -> String {
     text.chars().take(60).collect()
 }
 
-/// Formats an exception in one line, with the last place of its traceback.
+/// Formats an exception in one line, with the last place of its traceback. A refusal, such as that of a line's words, is
+/// for the user already.
 fn words_of(py: Python<'_>, error: &PyErr) -> String {
     let place = || -> PyResult<String> {
         let frames = py.import("traceback")?.call_method1("extract_tb", (error.traceback(py),))?;
@@ -185,8 +186,11 @@ fn words_of(py: Python<'_>, error: &PyErr) -> String {
         let code = word("line").unwrap_or_default();
         Ok(format!(" ({}, line {}, in {}: {code})", word("filename")?, word("lineno")?, word("name")?))
     };
-    let kind = error.get_type(py).name().map_or_else(|_| "an exception".to_owned(), |name| name.to_string());
     let text = error.value(py).to_string();
+    let kind = error.get_type(py).name().map_or_else(|_| "an exception".to_owned(), |name| name.to_string());
+    if kind == "Refusal" {
+        return text;
+    }
     let colon = if text.is_empty() { "" } else { ": " };
     format!("{kind}{colon}{text}{}", place().unwrap_or_default())
 }

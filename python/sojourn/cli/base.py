@@ -217,17 +217,8 @@ def set_options(command: Verb) -> Verb:
     )(command)
 
 
-def library_options(command: Verb) -> Verb:
-    """The options that give disciplines of the user's, which are passed to the verb as `outside` and `patience`."""
-    command = click.option(
-        "--patience",
-        type=int,
-        callback=bounded(1, 86_400),
-        default=60,
-        show_default=True,
-        metavar="S",
-        help="Seconds without progress after which a run with a library counts as hanging.",
-    )(command)
+def library_option(command: Verb) -> Verb:
+    """The option that gives libraries of the user's, which are passed to the verb as `outside`."""
     return click.option(
         "--library",
         "outside",
@@ -237,6 +228,20 @@ def library_options(command: Verb) -> Verb:
         help="A discipline of yours: a shared library with the functions of sojourn.h (crates/ffi/include). For "
         "mine.so its line is 'mine limit 1000'. Repeatable.",
     )(command)
+
+
+def library_options(command: Verb) -> Verb:
+    """`library_option`, and `--patience` for verbs that call the libraries."""
+    command = click.option(
+        "--patience",
+        type=int,
+        callback=bounded(1, 86_400),
+        default=60,
+        show_default=True,
+        metavar="S",
+        help="Seconds without progress after which a run with a library counts as hanging.",
+    )(command)
+    return library_option(command)
 
 
 qdisc_module_option = click.option(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,8 +13,10 @@ from sojourn import _core, cases, queues, screen, spark, tcline
 from sojourn.cli.base import (
     cli,
     format_option,
+    library_option,
     load_plan,
     many,
+    outside_names,
     rows_as_csv,
     scenario_argument,
     set_options,
@@ -22,6 +24,9 @@ from sojourn.cli.base import (
     warn,
 )
 from sojourn.worlds import Simulator, playable
+
+if TYPE_CHECKING:
+    from sojourn.disciplines import Library
 
 SHOWN = 40
 """Combinations that the text lists."""
@@ -37,13 +42,21 @@ Examples:
 """
 )
 @scenario_argument
+@library_option
 @set_options
 @format_option()
-def check(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int | None, form: str) -> None:
+def check(
+    file: Path,
+    outside: tuple[Library, ...],
+    sets: list[tuple[str, str]],
+    seed: int | None,
+    seeds: int | None,
+    form: str,
+) -> None:
     """Read a scenario and print what would run: path, flows, base RTTs, combinations, and tc commands for a router."""
-    plan = load_plan(file, sets, seed, seeds)
+    plan = load_plan(file, sets, seed, seeds, outside_names(outside, None))
     runs, first = plan.runs, plan.describe(0)
-    refused = _refused(plan)
+    refused = _refused(plan, Simulator(outside=outside))
     if form == "json":
         value = {"title": plan.title, "runs": runs, "first": first, "skipped": plan.skipped}
         value["refused"] = refused
@@ -63,11 +76,11 @@ def check(file: Path, sets: list[tuple[str, str]], seed: int | None, seeds: int 
         _show_commands(_disciplines(plan, runs, first))
 
 
-def _refused(plan: _core.Plan) -> list[dict[str, Any]]:
+def _refused(plan: _core.Plan, world: Simulator) -> list[dict[str, Any]]:
     """Returns the combinations that the simulator cannot play, with the reason, as JSON has them. They are printed to
     stderr too.
     """
-    _, refused = playable(Simulator(), plan)
+    _, refused = playable(world, plan)
     warn([f"'sojourn run' does not play {set_text(one['set'])}: {one['reason']}" for one in refused])
     return refused
 
