@@ -10,6 +10,7 @@ import pytest
 
 from conftest import ROOT, Run, kernel_or_skip
 from sojourn import table
+from sojourn.plan import load
 
 SCENARIO = ROOT / "scenarios/responsiveness.toml"
 
@@ -78,6 +79,32 @@ kind = "upload"
 size = 100_000
 gap = "uniform 500ms..1500ms"
 rtt = "40ms"
+"""
+CROWD = """\
+title = "A crowd"
+duration = "8s"
+measure = ["2s", "end"]
+
+[[hop]]
+name = "link"
+rate = "8mbit"
+delay = "5ms"
+qdisc = "cake"
+
+[[flow]]
+name = "readers"
+kind = "web"
+page = true
+count = 12
+rtt = ["20ms", "30ms", "50ms"]
+start = "uniform 0s..6s"
+
+[[flow]]
+name = "films"
+kind = "video"
+count = 3
+chunk = "1s"
+rtt = "30ms"
 """
 OF_APPLICATIONS = {"loss_ratio", "delay_ms", "jitter_ms", "mos", "slowdown", "page_load_s", "video", "rpm"}
 
@@ -158,6 +185,35 @@ def test_each_kind_of_application_has_a_table_with_the_columns_of_that_kind(
     assert "reader" in parts["web"]
     text = sojourn("run", mix, "--set", "flow.call.codec=g729a", "-f", "csv").stdout
     assert "hops.link.utilisation" in text
+
+
+@pytest.mark.parametrize("world", ["sim", "kernel"])
+def test_a_pool_is_the_union_of_its_flows(world: str, sojourn: Run, tmp_path: Path) -> None:
+    if world == "kernel":
+        kernel_or_skip()
+    file = tmp_path / "crowd.toml"
+    file.write_text(CROWD)
+    pool = ["--set", "flow.readers.pool=true", "--set", "flow.films.pool=true"]
+    asked = [["run", file, "--world", world, "-f", "json", *more] for more in ([], pool)]
+    each, pooled = [json.loads(sojourn(*words).stdout)["runs"][0] for words in asked]
+    assert each["hops"] == pooled["hops"], "the traffic is the same"
+    assert [flow["name"] for flow in pooled["flows"]] == ["readers", "films"]
+    for row in pooled["flows"]:
+        flows = [flow for flow in each["flows"] if flow["name"].startswith(row["name"] + ".")]
+        assert len(flows) == {"readers": 12, "films": 3}[row["name"]]
+        assert row["completed"] > len(flows)
+        for key in ("packets", "drops", "retransmits", "completed", "unfinished"):
+            assert row[key] == sum(flow[key] for flow in flows), key
+        assert row["goodput_mbit"] == pytest.approx(sum(flow["goodput_mbit"] for flow in flows))
+        for key in ("rtt_ms", "fct_s", "slowdown", "page_load_s"):
+            found = [flow[key] for flow in flows if flow[key]]
+            assert (row[key] and row[key]["max"]) == max((one["max"] for one in found), default=None), key
+        if row["name"] == "films":
+            films = [flow["video"] for flow in flows]
+            assert row["video"]["switches"] == sum(one["switches"] for one in films)
+            assert row["video"]["stalls"] == sum(one["stalls"] for one in films)
+    described = load(file, [("flow.readers.pool", "true")]).describe(0)["flows"]
+    assert [(flow["name"], flow["count"]) for flow in described[:2]] == [("readers", 12), ("films.0", 1)]
 
 
 def test_responsiveness_is_judged_by_discipline(sojourn: Run, tmp_path: Path) -> None:

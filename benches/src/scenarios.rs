@@ -95,6 +95,7 @@ fn p4() -> Scenario {
 fn entry(name: String, kind: &'static str, tcp: Config, app: App) -> Entry {
     Entry {
         name,
+        pool: None,
         kind,
         direction: Direction::Right,
         via: (0, 0),

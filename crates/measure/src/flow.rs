@@ -79,7 +79,41 @@ struct Transfers {
     watched: Playback,
 }
 
+/// Adds `other` to `mine`, either of which may not exist.
+fn merge<T>(mine: &mut Option<Box<T>>, other: Option<Box<T>>, add: impl Fn(&mut T, T)) {
+    match (mine.as_deref_mut(), other) {
+        (Some(mine), Some(other)) => add(mine, *other),
+        (None, other) => *mine = other,
+        (Some(_), None) => {}
+    }
+}
+
+impl Traffic {
+    fn merge(&mut self, other: Traffic) {
+        self.rtt.merge(&other.rtt);
+        self.acked += other.acked;
+        self.packets += other.packets;
+    }
+}
+
+impl Transfers {
+    fn merge(&mut self, other: Transfers) {
+        self.fct.merge(&other.fct);
+        self.slowdown.merge(&other.slowdown);
+        self.pages.merge(&other.pages);
+        self.watched.merge(&other.watched);
+    }
+}
+
 impl Events {
+    fn merge(&mut self, other: Events) {
+        merge(&mut self.transfers, other.transfers, Transfers::merge);
+        self.started += other.started;
+        self.completed += other.completed;
+        self.retransmits += other.retransmits;
+        self.drops += other.drops;
+    }
+
     fn transfers(&mut self) -> &mut Transfers {
         self.transfers.get_or_insert_default()
     }
@@ -324,6 +358,18 @@ impl FlowMeter {
             states.next = (now.0 / self.bin_width + 1) * self.bin_width;
             states.kept.push(FlowState { time: now, cwnd, srtt, inflight, window });
         }
+    }
+
+    /// Adds what the meter of another flow of the same pool has counted. Call it at the end of the run. Both meters have the
+    /// same windows and bins, and neither is that of a stream of datagrams or of a responsiveness test.
+    pub fn merge(&mut self, mut other: FlowMeter) {
+        self.cross(self.end.0);
+        other.cross(other.end.0);
+        merge(&mut self.past.startup, other.past.startup, Traffic::merge);
+        merge(&mut self.past.main, other.past.main, Traffic::merge);
+        self.main.merge(other.main);
+        merge(&mut self.startup, other.startup, Events::merge);
+        self.acked_bytes.iter_mut().zip(&other.acked_bytes).for_each(|(sum, bytes)| *sum += bytes);
     }
 
     fn stream(&mut self) -> Option<&mut StreamMeter> {
@@ -573,7 +619,39 @@ mod tests {
         }
     }
 
+    /// Records an event of one of six kinds.
+    fn record(meter: &mut FlowMeter, now: Time, what: u8, value: u64) {
+        match what {
+            0 => meter.rtt(now, Span(value)),
+            1 => meter.acked(now, value),
+            2 => meter.sent(now, 1),
+            3 => meter.retransmit(now),
+            4 => meter.dropped(now),
+            _ => meter.completed(now, Span(value), Span(100)),
+        }
+    }
+
     proptest! {
+        #[test]
+        fn the_meters_of_a_pool_merge_into_the_meter_of_all_their_events(
+            (start, length, rest) in (0u64..200, 1u64..200, 0u64..100),
+            mut events in prop::collection::vec((0u64..600, 0u8..6, 0u64..5000, 0usize..4), 0..200),
+        ) {
+            let setup = || FlowSetup { state: false, ..setup((start, start + length), start + length + rest, 7) };
+            events.sort_unstable();
+            let mut all = FlowMeter::new(&setup());
+            let mut each: [FlowMeter; 4] = std::array::from_fn(|_| all.clone());
+            for (at, what, value, flow) in events {
+                record(&mut all, Time(at), what, value);
+                record(&mut each[flow], Time(at), what, value);
+            }
+            let [mut pool, others @ ..] = each;
+            others.into_iter().for_each(|other| pool.merge(other));
+            let (pool, all) = (pool.finish(setup(), 3), all.finish(setup(), 3));
+            prop_assert_eq!((pool.main, pool.startup), (all.main, all.startup));
+            prop_assert_eq!(pool.series.acked_bytes, all.series.acked_bytes);
+        }
+
         #[test]
         fn each_event_counts_in_the_window_in_which_it_lies(
             (start, length, rest) in (0u64..200, 1u64..200, 0u64..100),
@@ -585,14 +663,7 @@ mod tests {
             let mut rounds = meter.clone();
             for &(at, what, value) in &events {
                 let now = Time(at);
-                match what {
-                    0 => meter.rtt(now, Span(value)),
-                    1 => meter.acked(now, value),
-                    2 => meter.sent(now, 1),
-                    3 => meter.retransmit(now),
-                    4 => meter.dropped(now),
-                    _ => meter.completed(now, Span(value), Span(100)),
-                }
+                record(&mut meter, now, what, value);
                 match what {
                     0 => rounds.round(now, 0, Some(Span(value)), 0),
                     1 => rounds.round(now, value, None, 0),

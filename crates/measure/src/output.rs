@@ -5,7 +5,7 @@ use sojourn_model::scenario::Scenario;
 use sojourn_model::workload::stream::{Transport, UDP_HEADERS};
 use sojourn_model::workload::{App, Entry};
 
-use crate::flow::{FlowReport, FlowSetup};
+use crate::flow::{FlowMeter, FlowReport, FlowSetup};
 use crate::link::{LinkReport, LinkSetup};
 use crate::stream::StreamSetup;
 
@@ -18,7 +18,7 @@ const FLOW_BINS: u32 = 100 * BINS;
 pub struct Output {
     /// One report per link, hop by hop, rightward before leftward.
     pub links: Vec<LinkReport>,
-    /// One report per entry of the workload.
+    /// One report per entry of the workload, or per pool of entries.
     pub flows: Vec<FlowReport>,
     /// Per-packet records if requested: link after link, in the order of their fates.
     pub packets: Vec<PacketRecord>,
@@ -41,13 +41,13 @@ pub fn link_setup(scenario: &Scenario, index: usize) -> LinkSetup {
 /// Configuration of a flow's meter. `state` requests samples of the sender's state.
 pub fn flow_setup(scenario: &Scenario, entry: &Entry, state: bool) -> FlowSetup {
     FlowSetup {
-        name: entry.name.clone(),
+        name: entry.pool.as_ref().unwrap_or(&entry.name).clone(),
         kind: entry.kind,
         cc: cc_name(entry),
         measure: scenario.measure,
         end: scenario.duration,
         bins: (FLOW_BINS / scenario.workload.entries.len() as u32).clamp(1, BINS),
-        state,
+        state: state && entry.pool.is_none(),
         stream: match &entry.app {
             App::Stream(stream) if stream.transport == Transport::Udp => {
                 Some(StreamSetup { payload: stream.bytes - UDP_HEADERS, voice: stream.voice })
@@ -59,6 +59,30 @@ pub fn flow_setup(scenario: &Scenario, entry: &Entry, state: bool) -> FlowSetup 
             _ => None,
         },
     }
+}
+
+/// Returns the reports of meters at the end of the run: one for each entry of the workload, or for each of its pools.
+/// `unfinished` counts transfers that had started but not completed by then, `setup` gives the configuration of an entry's
+/// meter.
+pub fn flow_reports(
+    scenario: &Scenario,
+    meters: Vec<FlowMeter>,
+    unfinished: impl IntoIterator<Item = u64>,
+    setup: impl Fn(&Entry) -> FlowSetup,
+) -> Vec<FlowReport> {
+    let workload = &scenario.workload;
+    let mut rows: Vec<(FlowMeter, &Entry, u64)> = Vec::with_capacity(meters.len());
+    let each = meters.into_iter().zip(&workload.entries).zip(unfinished);
+    for (row, ((meter, entry), unfinished)) in workload.pools().into_iter().zip(each) {
+        match rows.get_mut(row) {
+            Some((pool, _, sum)) => {
+                pool.merge(meter);
+                *sum += unfinished;
+            }
+            None => rows.push((meter, entry, unfinished)),
+        }
+    }
+    rows.into_iter().map(|(meter, entry, unfinished)| meter.finish(setup(entry), unfinished)).collect()
 }
 
 /// The congestion control's name as in the scenario file; empty without TCP.

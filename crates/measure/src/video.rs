@@ -12,7 +12,9 @@ pub(crate) struct Playback {
     switches: u64,
     stalls: u64,
     stalled: Span,
-    begun: Option<Span>,
+    /// The number of playbacks that began, and the sum of their start-up delays.
+    begun: u64,
+    waited: Span,
 }
 
 impl Playback {
@@ -23,12 +25,26 @@ impl Playback {
                 self.rates += u128::from(quality.0);
                 self.switches += u64::from(switched);
             }
-            Seen::Begun(after) => self.begun = Some(after),
+            Seen::Begun(after) => {
+                self.begun += 1;
+                self.waited += after;
+            }
             Seen::Stalled(time) => {
                 self.stalls += 1;
                 self.stalled += time;
             }
         }
+    }
+
+    /// Adds the counters of another viewer.
+    pub fn merge(&mut self, other: &Playback) {
+        self.pieces += other.pieces;
+        self.rates += other.rates;
+        self.switches += other.switches;
+        self.stalls += other.stalls;
+        self.stalled += other.stalled;
+        self.begun += other.begun;
+        self.waited += other.waited;
     }
 }
 
@@ -43,20 +59,21 @@ pub struct VideoWindow {
     pub quality_mbit: Option<f64>,
     /// Number of changes of quality.
     pub switches: u64,
-    /// Start-up delay in seconds, from the first SYN to the first picture, if playback started in the window.
+    /// Start-up delay in seconds, from the first SYN to the first picture, if playback started in the window. For a pool the
+    /// mean of its viewers'; all counts are sums over them.
     pub startup_s: Option<f64>,
 }
 
 impl VideoWindow {
     pub(crate) fn of(watched: &Playback) -> Option<VideoWindow> {
-        let Playback { pieces, rates, switches, stalls, stalled, begun } = *watched;
-        let any = pieces > 0 || stalls > 0 || begun.is_some();
+        let Playback { pieces, rates, switches, stalls, stalled, begun, waited } = *watched;
+        let any = pieces > 0 || stalls > 0 || begun > 0;
         any.then(|| VideoWindow {
             stalls,
             stalled_s: stalled.as_secs_f64(),
             quality_mbit: (pieces > 0).then(|| rates as f64 / pieces as f64 / 1e6),
             switches,
-            startup_s: begun.map(Span::as_secs_f64),
+            startup_s: (begun > 0).then(|| waited.as_secs_f64() / begun as f64),
         })
     }
 }

@@ -448,6 +448,8 @@ pub const ECN_FIELDS: &[&str] = &["off", "ect0", "ect1"];
 /// Directions in which data flows: down is right, up is left.
 const DIRECTIONS: &[&str] = &["right", "left", "both", "down", "up"];
 const FILES: &[&str] = &["download", "upload"];
+/// Kinds whose flows can be pooled: what their meters count can be added up.
+const POOLED: &[&str] = &["download", "upload", "web", "video", "sizes"];
 const NOT_UPLOAD: &[&str] = &["bulk", "download", "thin", "cbr", "voip", "onoff", "pings", "web", "video", "sizes"];
 
 /// `[[flow]]`.
@@ -472,6 +474,15 @@ pub const FLOW: Section = Section {
             Form::CountOf,
             Integer(1),
             "The number of flows, per direction. S is the bdp plus the buffer of the slowest hop, in packets.",
+        ),
+        of(
+            POOLED,
+            key(
+                "pool",
+                Form::Flag,
+                Flag(false),
+                "Whether the results have one row for all of these flows (per direction) instead of one for each. Each remains a flow with its own host, start and base RTT; counts and samples of all are in the row.",
+            ),
         ),
         of(TCP, key("cc", Form::Cc, Text("cubic"), "Congestion control; fixed N is a constant window of N segments.")),
         key(

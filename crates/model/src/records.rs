@@ -40,7 +40,8 @@ pub enum Kind {
 pub struct PacketRecord {
     /// The link's index: hop · 2, plus 1 for the leftward one.
     pub link: u16,
-    /// Index of the packet's entry in `flows`.
+    /// Index of the row of the result's `flows` to which the packet belongs. While a run is evaluated, it is the index of the
+    /// workload's entry.
     pub entry: u32,
     /// Number of the connection within the run. Connections that follow each other may have the same number.
     pub connection: u32,

@@ -13,6 +13,7 @@ pub mod stream;
 pub mod video;
 pub(crate) mod webs;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sojourn_core::packet::Ecn;
@@ -27,13 +28,25 @@ use video::Video;
 /// All flows of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Workload {
-    /// One entry per row of the result's `flows`.
+    /// One entry per flow, or per group of many short connections. Each is a row of the result's `flows`, except that the
+    /// entries of a pool share a row ([`Workload::pools`]).
     pub entries: Vec<Entry>,
     /// Caps on simultaneous transfers, indexed by [`App::Sizes`].
     pub groups: Vec<Group>,
 }
 
 impl Workload {
+    /// Returns for each entry the index of its row in the result's `flows`. Rows are in the order of their first entries.
+    pub fn pools(&self) -> Vec<usize> {
+        let (mut known, mut rows) = (BTreeMap::new(), 0..);
+        let mut next = || rows.next().expect("there are fewer entries than numbers");
+        let row = |entry: &Entry| match &entry.pool {
+            Some(pool) => *known.entry(pool.clone()).or_insert_with(&mut next),
+            None => next(),
+        };
+        self.entries.iter().map(row).collect()
+    }
+
     /// Memory is reserved for at most this many connections. A scenario may have millions of arrivals, most of which never start.
     const MOST_RESERVED: usize = 1 << 16;
 
@@ -49,11 +62,13 @@ impl Workload {
     }
 }
 
-/// A row of the result: one flow, or many short connections of one kind.
+/// One flow, or many short connections of one kind.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// A unique name: `bulk0`, `bulk0.1`, `web0`, …
     pub name: String,
+    /// The name of its pool: of the row of the result that it shares with other entries, which have the same kind and direction.
+    pub pool: Option<String>,
     /// The kind in the scenario file: `bulk`, `web`, …
     pub kind: &'static str,
     /// The direction of the data.

@@ -17,8 +17,20 @@ pub fn describe(scenario: &Scenario) -> Value {
         "measure_s": [seconds(scenario.measure.0), seconds(scenario.measure.1)],
         "longest_rtt_ms": scenario.longest_rtt.as_millis_f64(),
         "hops": links.map(|index| link(scenario, index)).collect::<Value>(),
-        "flows": scenario.workload.entries.iter().map(|entry| flow(scenario, entry)).collect::<Value>(),
+        "flows": flows(scenario),
     })
+}
+
+/// Describes the rows of the result's `flows`: a flow, or a pool by its first flow. `count` is the number of flows in a row.
+fn flows(scenario: &Scenario) -> Value {
+    let mut rows: Vec<(&Entry, usize)> = Vec::new();
+    for (row, entry) in scenario.workload.pools().into_iter().zip(&scenario.workload.entries) {
+        match rows.get_mut(row) {
+            Some((_, count)) => *count += 1,
+            None => rows.push((entry, 1)),
+        }
+    }
+    rows.into_iter().map(|(entry, count)| flow(scenario, entry, count)).collect()
 }
 
 fn link(scenario: &Scenario, index: usize) -> Value {
@@ -116,15 +128,17 @@ fn steps<T: std::fmt::Display>(list: &[(Time, T)]) -> String {
     words.join(", ")
 }
 
-fn flow(scenario: &Scenario, entry: &Entry) -> Value {
+fn flow(scenario: &Scenario, entry: &Entry, count: usize) -> Value {
     let tcp = entry.has_tcp();
+    let what = application(&entry.app);
     json!({
-        "name": entry.name,
+        "name": entry.pool.as_ref().unwrap_or(&entry.name),
+        "count": count,
         "kind": entry.kind,
         "cc": tcp.then(|| entry.tcp.cc.to_string()),
         "direction": match entry.direction { Direction::Right => "right", Direction::Left => "left" },
         "base_rtt_ms": base_rtt(scenario, entry).as_millis_f64(),
-        "what": application(&entry.app),
+        "what": if entry.pool.is_some() { format!("{count} flows in a pool, the first: {what}") } else { what },
     })
 }
 

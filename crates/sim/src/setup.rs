@@ -2,9 +2,10 @@
 
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Span, Time};
-use sojourn_measure::{FlowMeter, FlowSetup, LinkReport, LinkSetup, flow_setup, link_setup};
+use sojourn_measure::{FlowMeter, FlowSetup, LinkReport, LinkSetup, flow_reports, flow_setup, link_setup};
 use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::Scenario;
+use sojourn_model::workload::Entry;
 
 use crate::ends::Ends;
 use crate::hosts::Hosts;
@@ -38,15 +39,13 @@ pub fn link(scenario: &Scenario, index: usize) -> Setup {
 
 /// Creates a meter for each entry of the workload.
 pub fn flows(scenario: &Scenario, options: &Options) -> Vec<FlowMeter> {
-    flow_setups(scenario, options).map(|setup| FlowMeter::new(&setup)).collect()
+    scenario.workload.entries.iter().map(|entry| FlowMeter::new(&flow(scenario, entry, options))).collect()
 }
 
-fn flow_setups(scenario: &Scenario, options: &Options) -> impl Iterator<Item = FlowSetup> {
-    scenario.workload.entries.iter().map(|entry| {
-        let setup = flow_setup(scenario, entry, options.series);
-        let bins = if options.detail == Detail::Full { setup.bins } else { 0 };
-        FlowSetup { bins, ..setup }
-    })
+fn flow(scenario: &Scenario, entry: &Entry, options: &Options) -> FlowSetup {
+    let setup = flow_setup(scenario, entry, options.series);
+    let bins = if options.detail == Detail::Full { setup.bins } else { 0 };
+    FlowSetup { bins, ..setup }
 }
 
 /// The state at the end of a run.
@@ -61,7 +60,7 @@ pub struct EndState<'a> {
     pub events: u64,
 }
 
-/// Assembles the output, link after link. Records get the entries of their connections and are in the order of their
+/// Assembles the output, link after link. Records get the rows of their connections and are in the order of their
 /// fates; at equal times, drops precede departures.
 pub fn output(
     scenario: &Scenario,
@@ -72,10 +71,12 @@ pub fn output(
     let EndState { mut flows, ends, hosts, events } = rest;
     let mut packets: Vec<PacketRecord> = Vec::new();
     let mut reports = Vec::new();
+    let rows = scenario.workload.pools();
+    let row = |connection| rows[ends.entry(connection) as usize] as u32;
     for (report, mut records) in links {
         records.sort_by_key(|record| (record.end, record.fate == Fate::Delivered));
         reports.push(report);
-        packets.extend(records.into_iter().map(|r| PacketRecord { entry: ends.entry(r.connection), ..r }));
+        packets.extend(records.into_iter().map(|r| PacketRecord { entry: row(r.connection), ..r }));
     }
     for (entry, at, seen) in hosts.stalls() {
         flows[entry as usize].watched(at, seen);
@@ -83,7 +84,6 @@ pub fn output(
     let unfinished = hosts.unfinished();
     // With many connections, their memory is needed for the reports.
     drop((ends, hosts));
-    let ended = flows.into_iter().zip(flow_setups(scenario, options)).zip(unfinished);
-    let flows = ended.map(|((flow, setup), unfinished)| flow.finish(setup, unfinished)).collect();
+    let flows = flow_reports(scenario, flows, unfinished, |entry| flow(scenario, entry, options));
     Output { links: reports, flows, packets, events }
 }

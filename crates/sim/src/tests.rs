@@ -60,6 +60,7 @@ fn entry(name: &str, app: App, rest: Span) -> Entry {
     let quarter = Span(rest.0 / 4);
     Entry {
         name: name.into(),
+        pool: None,
         kind: "bulk",
         direction: Direction::Right,
         via: (0, 0),

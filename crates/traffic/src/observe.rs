@@ -15,7 +15,7 @@ use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::units::Time;
 use sojourn_measure::records::{Offer, RecordFeed};
 use sojourn_measure::{LinkMeter, Output, link_setup};
-use sojourn_model::records::Fate;
+use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::{Capacity, Scenario, Trace};
 
 use crate::flows::played::Played;
@@ -64,6 +64,7 @@ pub fn output(
     let replay = |index| link(scenario, index, opportunities(scenario, index, mode, seen, &tracker));
     let mut links: Vec<_> = (0..scenario.hops.len() * 2).map(replay).collect();
     let moments = in_order(seen);
+    let rows = scenario.workload.pools();
     let mut packets = Vec::with_capacity(if keep.packets { moments.len() } else { 0 });
     for (place, &Moment { at, index, .. }) in moments.iter().enumerate() {
         if let Some(next) = moments.get(place + AHEAD) {
@@ -77,7 +78,7 @@ pub fn output(
                 link.arrives(&record);
                 flows.packet(&record);
                 if keep.packets && record.end < scenario.duration {
-                    packets.push(record);
+                    packets.push(PacketRecord { entry: rows[record.entry as usize] as u32, ..record });
                 }
             }
             record => flows.socket(time(at, origin), &record),

@@ -30,13 +30,14 @@ pub(crate) fn draw(described: Description, seed: u64, webs: &Webs) -> Scenario {
             let rtt = base_rtt(flow, i, &mut Rng::stream(seed, &format!("rtt {name}")));
             longest_rtt = longest_rtt.max(rtt + growth);
             for &direction in flow.directions {
-                let name = match (flow.directions.len(), direction) {
-                    (1, _) => name.clone(),
+                let directed = |name: &str| match (flow.directions.len(), direction) {
+                    (1, _) => name.to_owned(),
                     (_, Direction::Right) => format!("{name}.right"),
                     (_, Direction::Left) => format!("{name}.left"),
                 };
                 let user = flow.user.as_deref().map(|user| users.next(user, entries.len()));
-                entries.push(Entry { user, ..entry(flow, i, (name, direction), rtt, common) });
+                let pool = flow.pool.then(|| directed(&flow.name));
+                entries.push(Entry { user, pool, ..entry(flow, i, (directed(&name), direction), rtt, common) });
             }
         }
     }
@@ -79,6 +80,7 @@ fn entry(flow: &Flow, i: usize, (name, direction): (String, Direction), rtt: Spa
         delays: delays(flow.place, direction, rtt - flow.rtt.path),
         tunnel,
         user: None,
+        pool: None,
         app: app(flow, i, &name, common),
         name,
     }

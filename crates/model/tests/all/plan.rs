@@ -350,6 +350,22 @@ fn streams_have_the_pace_of_their_rate() {
 }
 
 #[test]
+fn flows_of_a_pool_are_the_same_flows_and_share_a_row_of_the_results() {
+    let flows = |pool: &str| {
+        let asked =
+            "kind = \"web\"\npage = true\ncount = 3\ndirection = \"both\"\nrtt = [\"30ms\", \"40ms\", \"50ms\"]";
+        let text = format!("[[flow]]\nkind = \"bulk\"\n[[flow]]\n{asked}\nstart = \"uniform 0s..1s\"\n{pool}");
+        scenario("rate = \"10mbit\"\ndelay = \"10ms\"", &text).workload
+    };
+    let (pooled, each) = (flows("pool = true"), flows("pool = false"));
+    assert_eq!(each.pools(), [0, 1, 2, 3, 4, 5, 6]);
+    assert_eq!(pooled.pools(), [0, 1, 2, 1, 2, 1, 2]);
+    assert_eq!(pooled.entries[2].pool.as_deref(), Some("web0.left"));
+    let alone = |entry: &Entry| format!("{:?}", Entry { pool: None, ..entry.clone() });
+    assert!(pooled.entries.iter().map(alone).eq(each.entries.iter().map(alone)));
+}
+
+#[test]
 fn readers_and_viewers_are_as_asked_for() {
     let readers = flow("kind = \"web\"\npage = true\ncount = 2\nconnections = 4");
     let App::Pages(browsing) = &readers[1].app else { panic!("pages") };

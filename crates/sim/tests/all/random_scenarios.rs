@@ -426,6 +426,7 @@ impl Draw {
         }
         Entry {
             name: format!("{kind}{number}"),
+            pool: None,
             kind,
             direction: if self.once_in(3) { Direction::Left } else { Direction::Right },
             via: if self.once_in(3) { (first, last) } else { (0, hops - 1) },

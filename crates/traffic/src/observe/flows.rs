@@ -4,7 +4,7 @@ use std::iter::Peekable;
 use std::vec::IntoIter;
 
 use sojourn_core::units::{Span, Time};
-use sojourn_measure::{FlowMeter, FlowReport, flow_setup};
+use sojourn_measure::{FlowMeter, FlowReport, flow_reports, flow_setup};
 use sojourn_model::records::{Fate, Kind, PacketRecord};
 use sojourn_model::scenario::Scenario;
 use sojourn_model::workload::driver::Observation;
@@ -63,9 +63,8 @@ impl<'a> Flows<'a> {
     pub fn finish(mut self) -> Vec<FlowReport> {
         self.applications(|_| true);
         let unfinished = self.played.unfinished.iter().copied().chain(std::iter::repeat(0));
-        let ended = self.meters.into_iter().zip(&self.scenario.workload.entries).zip(unfinished);
-        let setup = |entry| flow_setup(self.scenario, entry, self.series);
-        ended.map(|((meter, entry), unfinished)| meter.finish(setup(entry), unfinished)).collect()
+        let setup = |entry: &Entry| flow_setup(self.scenario, entry, self.series);
+        flow_reports(self.scenario, self.meters, unfinished, setup)
     }
 
     /// Handles the events of applications whose times are `due`.
