@@ -197,6 +197,16 @@ def test_a_flow_passes_the_hops_of_its_way_and_no_other_as_in_the_simulator(sojo
         assert ours == pytest.approx(theirs, abs=0.02), hop
 
 
+def test_a_hop_and_an_access_link_above_4_gbit_send_at_their_rates(sojourn: Run, one_flow: Path) -> None:
+    """Both rates are beyond 32 bits; modulo 2^32, 10 Gbit/s would be 1.4."""
+    for hop, access in (("10gbit", "20gbit"), ("20gbit", "10gbit")):
+        fast = ONE_FLOW.replace('rate = "10mbit"\ndelay = "5ms"', f'rate = "{hop}"').replace('"40ms"', '"200us"')
+        one_flow.write_text(fast + f'\n[access]\nrate = "{access}"\n')
+        short = ("--set", "duration=60ms", "--set", 'measure=["30ms", "end"]')
+        [run] = play(sojourn, one_flow, *short)["runs"]
+        assert 8000 < run["flows"][0]["goodput_mbit"] < 9700, (hop, access)
+
+
 def test_a_receive_window_bounds_linux_as_it_bounds_the_simulator(sojourn: Run, tmp_path: Path) -> None:
     file = tmp_path / "window.toml"
     flow = '[[flow]]\nkind = "{kind}"\nrtt = "20ms"\nrwnd = {rwnd}\n'

@@ -139,7 +139,7 @@ void link_begin(struct link_dev *ld, u64 when)
 		ld->remaining = bytes;
 		return;
 	}
-	ld->due = when + (ld->rate ? DIV_ROUND_UP_ULL(bytes * 8000000000ULL, ld->rate) : 0);
+	ld->due = when + (ld->rate ? DIV64_U64_ROUND_UP(bytes * 8000000000ULL, ld->rate) : 0);
 	link_timer_start(&ld->tx, ld->due);
 }
 

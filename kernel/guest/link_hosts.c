@@ -62,7 +62,7 @@ static bool hosts_pass(struct hosts_link *host, u32 bytes, u64 now, u64 *due)
 			return false;
 		host->starts[(host->first + host->waiting++) % host->limit] = start;
 	}
-	host->free = start + DIV_ROUND_UP_ULL(bytes * 8000000000ULL, host->rate);
+	host->free = start + DIV64_U64_ROUND_UP(bytes * 8000000000ULL, host->rate);
 	*due = host->free + host->delay;
 	return true;
 }
