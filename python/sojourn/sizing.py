@@ -193,7 +193,7 @@ def _constant_bps(rate: str) -> int | None:
 def long_flows(scenario: Mapping[str, Any], about: Mapping[str, Any]) -> int:
     """Counts the flows that send at a time: groups by their limits, bulk flows and downloads one by one."""
     groups = sum(int(one.get("max_active", 0)) for one in scenario.get("group", []))
-    single = sum(one["count"] for one in about["flows"] if one["kind"] in ("bulk", "download", "upload"))
+    single = sum(int(one["count"]) for one in about["flows"] if one["kind"] in ("bulk", "download", "upload"))
     return max(1, groups + single)
 
 

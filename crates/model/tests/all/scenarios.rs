@@ -24,16 +24,30 @@ const RUNS: &[(&str, usize)] = &[
     ("ccaq-100ms", 2),
     ("ccaq-doubling", 2),
     ("ccaq-halving", 2),
+    ("conference", 5),
+    ("datacentre", 4),
     ("fading-link", 5),
+    ("family-evening", 2),
+    ("fibre-1g", 3),
     ("flow-control", 3),
+    ("gaming", 2),
     ("geo-16mbit", 2),
+    ("geo-ack-starved", 4),
     ("home", 3),
+    ("home-cable", 3),
+    ("home-dsl", 4),
+    ("isp-edge", 3),
+    ("l4s-mixed", 4),
+    ("leo", 3),
+    ("lte-drive", 3),
     ("lte-trace", 3),
+    ("meo-320mbit", 4),
     ("network-card", 2),
     ("parking-lot", 1),
     ("realtime", 3),
     ("responsiveness", 4),
     ("rrul", 3),
+    ("rural-1mbit", 4),
     ("rural-high", 5),
     ("rural-low", 5),
     ("standing-queue", 1),
@@ -44,7 +58,9 @@ const RUNS: &[(&str, usize)] = &[
     ("two-users", 3),
     ("unresponsive-l4s", 4),
     ("voice-by-dscp", 3),
+    ("wifi-home", 3),
     ("wifi-slots", 3),
+    ("work-call", 2),
 ];
 
 #[test]
@@ -110,12 +126,27 @@ fn walk() -> String {
     text
 }
 
-#[test]
-fn the_trace_is_the_one_of_its_recipe() {
-    let path = folder().join("traces/walk.down");
-    let written = fs::read_to_string(&path).unwrap_or_default();
-    if written != walk() && std::env::var_os("SOJOURN_BLESS").is_some() {
-        fs::write(&path, walk()).expect("written");
+/// The recipe of traces/drive.csv, a drive of 100 s. Each half second the rate becomes 60 to 150 % of what it was, between 3
+/// and 60 Mbit/s; every 25 s there is an outage of half a second, as the next cell takes over.
+fn drive() -> String {
+    let mut rng = Rng::stream(1, "a drive");
+    let (mut kbit, mut text) = (20_000u64, "time_s,rate_kbit\n".to_owned());
+    for half in 0..200u64 {
+        kbit = (kbit * (60 + rng.below(91)) / 100).clamp(3_000, 60_000);
+        let shown = if half % 50 == 49 { 0 } else { kbit };
+        text.push_str(&format!("{}.{},{shown}\n", half / 2, half % 2 * 5));
     }
-    assert!(written == walk(), "{} differs: SOJOURN_BLESS=1 writes it anew", path.display());
+    text
+}
+
+#[test]
+fn the_traces_are_those_of_their_recipes() {
+    for (name, recipe) in [("walk.down", walk()), ("drive.csv", drive())] {
+        let path = folder().join("traces").join(name);
+        let written = fs::read_to_string(&path).unwrap_or_default();
+        if written != recipe && std::env::var_os("SOJOURN_BLESS").is_some() {
+            fs::write(&path, &recipe).expect("written");
+        }
+        assert!(written == recipe, "{} differs: SOJOURN_BLESS=1 writes it anew", path.display());
+    }
 }

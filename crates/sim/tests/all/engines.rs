@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use sojourn_core::units::Time;
 use sojourn_model::plan::{LoadOptions, Plan};
 use sojourn_model::records::PacketRecord;
-use sojourn_model::scenario::Scenario;
+use sojourn_model::scenario::{Capacity, Hop, Scenario};
 use sojourn_sim::{Detail, Engine, Options, Output, run};
 
 fn scenario_files() -> Vec<PathBuf> {
@@ -20,14 +20,16 @@ fn scenario_files() -> Vec<PathBuf> {
 /// Shortens a scenario so that the slow engine takes only a few seconds; complete with SOJOURN_FULL=1.
 fn shortened(mut scenario: Scenario) -> Scenario {
     if std::env::var_os("SOJOURN_FULL").is_none() {
-        let fastest = (0..scenario.hops.len() * 2).filter_map(|i| match &scenario.link(i).rate {
-            sojourn_model::scenario::Capacity::Steps(steps) => steps.iter().map(|step| step.1.0).max(),
-            sojourn_model::scenario::Capacity::Trace(_) => None,
-        });
-        let mbit = (fastest.max().unwrap_or(10_000_000) / 1_000_000).max(1);
+        let fastest = |hop: &Hop| match (&hop.right.rate, &hop.left.rate) {
+            (Capacity::Steps(right), Capacity::Steps(left)) => right.iter().chain(left).map(|step| step.1.0).max(),
+            _ => None,
+        };
+        // The rate of the bottleneck bounds the number of packets.
+        let mbit = (scenario.hops.iter().filter_map(fastest).min().unwrap_or(10_000_000) / 1_000_000).max(1);
         // The fading link's rate falls for the first time at 50 s.
-        let seconds = (1500 / mbit).clamp(55, 300);
-        scenario.duration = scenario.duration.min(Time(seconds * 1_000_000_000));
+        let millis = if mbit > 100 { 3_000_000 / mbit } else { (1_500_000 / mbit).clamp(55_000, 300_000) };
+        scenario.duration = scenario.duration.min(Time(millis * 1_000_000));
+        scenario.measure.0 = scenario.measure.0.min(Time(scenario.duration.0 / 2));
         scenario.measure.1 = scenario.measure.1.min(scenario.duration);
     }
     scenario
