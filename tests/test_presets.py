@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conftest import ROOT, compare
-from sojourn import plan
+from sojourn import cases, felt, plan, queues
 from sojourn.plan import load
 
 PAGE = ROOT / "docs/how-to/choose-a-preset.md"
@@ -55,6 +55,13 @@ def test_fq_codel_without_a_shaper_changes_nothing_on_dsl() -> None:
     fifo, alone, *_ = results("home-dsl", "30s", "10s")
     assert fifo["hops"]["line.reverse"] == alone["hops"]["line.reverse"]
     assert fifo["hops"]["line.reverse"]["sojourn_ms"]["max"] > 900, "128 kB at 1 Mbit/s"
+
+
+def test_the_picture_shows_the_modems_queue_next_to_the_routers() -> None:
+    runs = compare(plan.bundled()["home-dsl"], [("duration", "30s")], seeds=1).runs
+    shown = felt.measures(cases.case_list(runs), queues.compared_in([record.result for record in runs]))
+    assert [one.hop for one in shown[:2]] == ["router.reverse", "line.reverse"]
+    assert [one.name for one in shown[2:]] == ["ping_above_base_ms", "voice_late_ms"]
 
 
 def test_pie_in_a_cable_modem_keeps_its_queue_below_that_of_a_fifo() -> None:

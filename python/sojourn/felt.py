@@ -109,8 +109,8 @@ def of_hop(combinations: Sequence[Case], hop: str) -> str:
 
 
 def measures(combinations: Sequence[Case], hop: str) -> list[Measure]:
-    """Returns the measures to show: the wait in the compared queue, the delays of flows, and the wait in other queues
-    if there is room.
+    """Returns the measures to show: the wait in the compared queue and in the others of its direction, the delays of
+    flows, and the wait in all other queues if there is room.
     """
     runs = [record for one in combinations for record in one.runs]
     names = queues.shown_in([record.result for record in runs])
@@ -121,7 +121,9 @@ def measures(combinations: Sequence[Case], hop: str) -> list[Measure]:
         there = [one for one in there if one.name != "transfer_s"]
     if len(combinations) == 1:
         waits = [replace(one, title=f"{one.title} ({short_name(qdisc_at(combinations[0], one.hop))})") for one in waits]
-    return [waits[0], *there, *waits[1:]][:MOST_PANELS]
+    along = [one for one in waits[1:] if one.hop.endswith(queues.REVERSE) == hop.endswith(queues.REVERSE)]
+    others = [one for one in waits[1:] if one not in along]
+    return [waits[0], *along, *there, *others][:MOST_PANELS]
 
 
 def goodput(combination: Case) -> float:
