@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conftest import ROOT, compare
-from sojourn import cases, felt, plan, queues
+from sojourn import cases, felt, headline, plan, queues
 from sojourn.plan import load
 
 PAGE = ROOT / "docs/how-to/choose-a-preset.md"
@@ -99,6 +99,12 @@ def test_three_thousand_readers_are_one_row() -> None:
     described = load(plan.bundled()["conference"]).describe(0)["flows"]
     assert [flow["count"] for flow in described if flow["name"] == "readers"] == [3000]
     assert len(described) < 200
+
+
+def test_half_a_millisecond_is_a_queue_where_the_rtt_is_a_tenth_of_one() -> None:
+    short = [("duration", "300ms"), ("measure", '["100ms", "end"]')]
+    (first, *_) = headline.sentences(compare(plan.bundled()["datacentre"], short, seeds=1).cases())
+    assert first.startswith(("codel", "red")), first
 
 
 def test_dctcp_keeps_the_queue_of_a_switch_short() -> None:

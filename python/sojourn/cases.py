@@ -121,6 +121,8 @@ class Cases:
     read: Callable[[Address], Values] = field(repr=False)
     undescribed: tuple[str, ...] = ()
     """The queues to which the scenario file gives no discipline; see the function `undescribed`."""
+    longest_rtt_ms: float = math.inf
+    """The longest base RTT of all cases; infinite if that is not known."""
 
     @property
     def compared(self) -> str:
@@ -229,6 +231,7 @@ def of_records(records: Sequence[Record]) -> Cases:
         random=any(is_random(one) for one in records),
         read=lambda address: [[read(one, address) for one in group] for group in groups],
         undescribed=undescribed(records[0].scenario, [one["set"] for one in results], list(results[0]["hops"])),
+        longest_rtt_ms=max(float(record.about["longest_rtt_ms"]) for record in records),
     )
 
 

@@ -17,7 +17,9 @@ ACCEPTABLE = 0.15
 """A case that is shown to have less goodput than the highest, by more than this share, is never named best, whatever
 its delay."""
 NEGLIGIBLE_MS = 1.0
-"""A queue with less delay than this counts as one that does not build up."""
+NEGLIGIBLE_SHARE = 0.1
+"""A queue with less delay than the first, and less than this share of the longest base RTT, counts as one that does not
+build up."""
 FEW_CASES = 4
 """If more cases than this are alike, they are counted and not named."""
 
@@ -64,9 +66,10 @@ def sentences(cases: Cases) -> list[str]:
         return []
     families = [[one for one in known if one.case in family] for family in paired.families(cases)]
     found = [_family(cases, one) for one in families if len(one) > 1] or [_family(cases, known)]
-    if max(one.delay_ms.value for one in known) < NEGLIGIBLE_MS:
+    negligible_ms = min(NEGLIGIBLE_MS, NEGLIGIBLE_SHARE * cases.longest_rtt_ms)
+    if max(one.delay_ms.value for one in known) < negligible_ms:
         said = [
-            f"No queue builds up: 95 % of the packets wait less than {time_text(NEGLIGIBLE_MS)} in {cases.compared}."
+            f"No queue builds up: 95 % of the packets wait less than {time_text(negligible_ms)} in {cases.compared}."
         ]
     else:
         said = _one_family(cases, found[0]) if len(found) == 1 else _many_families(cases, found)

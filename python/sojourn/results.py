@@ -190,6 +190,7 @@ class Results:
             random=self.random,
             read=read,
             undescribed=cases.undescribed(self.scenario, sets, list(self.hops)),
+            longest_rtt_ms=max(float(about["longest_rtt_ms"]) for about in abouts),
         )
         return made
 
