@@ -629,6 +629,20 @@ pub const FLOW: Section = Section {
                 "With page: the maximum number of simultaneous connections for a page.",
             ),
         ),
+        of(
+            &["web"],
+            key(
+                "objects",
+                Form::CountOrZero,
+                Words("drawn"),
+                "With page: the number of embedded objects of each page.",
+            ),
+        ),
+        of(&["web"], key("size", Form::Size, Words("drawn"), "With page: bytes of each embedded object.")),
+        of(
+            &["web"],
+            key("reading", Form::Time, Words("drawn"), "With page: the time from a page's last byte to the next page."),
+        ),
         of(&["video"], key("chunk", Form::Time, Text("4s"), "The playing time of a segment.")),
         of(&["video"], key("buffer", Form::Time, Text("60s"), "The maximum playing time in the player's buffer.")),
         of(

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::read::{Field, Reader};
 use crate::units;
 use crate::workload::Group;
+use crate::workload::page::Fixed;
 use crate::workload::stream::{Codec, Playout, SMALLEST, Transport, Voice};
 use crate::workload::video::Rule;
 
@@ -22,7 +23,7 @@ pub(crate) enum What {
     Pings { bytes: u32, interval: Span },
     Stream { bytes: u32, interval: Span, transport: Transport, voice: Option<Voice>, on_off: Option<(Draws, Draws)> },
     Web { rate: f64 },
-    Pages { connections: usize },
+    Pages { connections: usize, fixed: Fixed },
     Video { chunk: Span, buffer: Span, ladder: Vec<Rate>, rule: Rule },
     Rpm { interval: Span, connections: u32, tls: bool },
     Sizes { rate: f64, file: Option<Arc<Vec<u64>>>, group: Option<usize> },
@@ -115,9 +116,14 @@ fn web(reader: &Reader<'_>) -> Result<What, Error> {
         if let Some(field) = reader.given("rate") {
             return Err(field.fault("not with page: count says how many read pages"));
         }
-        return Ok(What::Pages { connections: reader.field("connections")?.integer(1, 100)? as usize });
+        let fixed = Fixed {
+            objects: reader.given("objects").map(|field| field.integer(0, 10_000)).transpose()?.map(|n| n as usize),
+            size: reader.given("size").map(|field| field.bytes()).transpose()?,
+            reading: reader.given("reading").map(|field| field.span()).transpose()?,
+        };
+        return Ok(What::Pages { connections: reader.field("connections")?.integer(1, 100)? as usize, fixed });
     }
-    if let Some(field) = reader.given("connections") {
+    if let Some(field) = ["connections", "objects", "size", "reading"].iter().find_map(|name| reader.given(name)) {
         return Err(field.fault("expected only with page = true"));
     }
     Ok(What::Web { rate: reader.field("rate")?.number()? })

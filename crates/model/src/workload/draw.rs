@@ -151,8 +151,8 @@ fn app(flow: &Flow, i: usize, name: &str, Common { seed, duration, webs }: Commo
             App::Stream(Stream { active, interval, bytes, transport, voice })
         }
         What::Web { rate } => App::Web { connections: webs.connections(seed, name, *rate, (start, end)) },
-        What::Pages { connections } => {
-            let pages = page::pages(seed, name, flow.rtt.lowest(), (start, end));
+        What::Pages { connections, fixed } => {
+            let pages = page::pages(seed, name, *fixed, flow.rtt.lowest(), (start, end));
             App::Pages(Browsing { start, stop, pages, connections: *connections })
         }
         What::Video { chunk, buffer, ladder, rule } => {

@@ -75,6 +75,17 @@ pub struct Page {
     pub reading: Span,
 }
 
+/// Properties of a reader's pages that the scenario sets, and that are not drawn then.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Fixed {
+    /// The number of embedded objects.
+    pub objects: Option<usize>,
+    /// The size of each embedded object in bytes.
+    pub size: Option<u64>,
+    /// The time of reading a page.
+    pub reading: Option<Span>,
+}
+
 /// The pages of a reader, one after the other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Browsing {
@@ -89,14 +100,15 @@ pub struct Browsing {
 }
 
 /// Draws the pages of a reader between start and end. Loading a page takes at least `least`.
-pub(crate) fn pages(seed: u64, name: &str, least: Span, (start, end): (Time, Time)) -> Vec<Page> {
+pub(crate) fn pages(seed: u64, name: &str, fixed: Fixed, least: Span, (start, end): (Time, Time)) -> Vec<Page> {
     let mut rng = Rng::stream(seed, &format!("pages {name}"));
     let (mut at, mut pages) = (start, Vec::new());
     while at < end {
         let main = MAIN.draw(&mut rng);
-        let embedded = (0..number(&mut rng)).map(|_| EMBEDDED.draw(&mut rng)).collect();
+        let objects = fixed.objects.unwrap_or_else(|| number(&mut rng));
+        let embedded = (0..objects).map(|_| fixed.size.unwrap_or_else(|| EMBEDDED.draw(&mut rng))).collect();
         let parsing = seconds(PARSING * exponential(&mut rng), LONGEST);
-        let reading = seconds(READING * exponential(&mut rng), LONGEST);
+        let reading = fixed.reading.unwrap_or_else(|| seconds(READING * exponential(&mut rng), LONGEST));
         at += reading + parsing + least.max(Span(1));
         pages.push(Page { main, parsing, embedded, reading });
     }
@@ -230,12 +242,27 @@ mod tests {
     #[test]
     fn pages_outlast_the_run_and_are_read_for_half_a_minute() {
         let end = Time(1_000_000 * 1_000_000_000);
-        let pages = pages(1, "web0", Span::from_millis(10), (Time::ZERO, end));
+        let pages = pages(1, "web0", Fixed::default(), Span::from_millis(10), (Time::ZERO, end));
         let mean =
             |of: fn(&Page) -> Span| pages.iter().map(|page| of(page).as_secs_f64()).sum::<f64>() / pages.len() as f64;
         assert!((mean(|page| page.reading) - 30.0).abs() < 0.6, "{}", mean(|page| page.reading));
         assert!((mean(|page| page.parsing) - 0.13).abs() < 0.003, "{}", mean(|page| page.parsing));
         assert!(pages.iter().map(|page| page.reading.as_secs_f64() + 0.5).sum::<f64>() > end.as_secs_f64());
+    }
+
+    #[test]
+    fn what_the_scenario_sets_is_not_drawn() {
+        let end = Time(1_000_000_000_000);
+        let least = Span::from_millis(10);
+        let fixed = Fixed { objects: Some(50), size: Some(8000), reading: Some(Span::from_secs(1)) };
+        let found = pages(1, "web0", fixed, least, (Time::ZERO, end));
+        assert!(found.len() > 500);
+        for page in &found {
+            assert_eq!((&page.embedded[..], page.reading), (&[8000; 50][..], Span::from_secs(1)));
+        }
+        let drawn = pages(1, "web0", Fixed { size: Some(8000), ..Fixed::default() }, least, (Time::ZERO, end));
+        assert!(drawn.iter().any(|page| page.embedded.len() != drawn[0].embedded.len()));
+        assert!(drawn.iter().any(|page| page.reading != drawn[0].reading));
     }
 
     #[test]

@@ -360,6 +360,7 @@ fn streams_that_cannot_be_are_refused() {
     says(&flow("kind = \"web\"\npage = true\npool = 3"), 11, "flow.web0.pool", "expected true or false");
     says(&flow("kind = \"bulk\"\npool = true"), 10, "flow.bulk0.pool", "does not belong to kind");
     says(&flow("kind = \"web\"\nrate = 5\nconnections = 6"), 11, "flow.web0.connections", "only with page");
+    says(&flow("kind = \"web\"\nrate = 5\nobjects = 50"), 11, "flow.web0.objects", "only with page");
     says(&flow("kind = \"video\"\nladder = [\"2mbit\", \"1mbit\"]"), 10, "flow.video0.ladder", "rising");
     says(&flow("kind = \"video\"\nbuffer = \"5s\""), 10, "flow.video0.buffer", "room for two pieces");
     says(&flow("kind = \"video\"\nchunk = \"0s\""), 10, "flow.video0.chunk", "a longer time");
