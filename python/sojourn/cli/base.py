@@ -49,6 +49,7 @@ VERBS = {
     "new": "new",
     "replay": "replay",
     "report": "report",
+    "rfc7928": "rfc7928",
     "run": "run",
     "size": "size",
     "tune": "tune",

@@ -1,0 +1,155 @@
+"""`sojourn rfc7928`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sojourn import screen
+from sojourn.cli.base import (
+    bounded,
+    cli,
+    executor_options,
+    fail,
+    leave_interrupted,
+    many,
+    open_store,
+    picture_format_option,
+    refuse_file,
+    rows_as_csv,
+    simulated_seconds,
+    store_option,
+)
+from sojourn.cli.run import memory_option, world_of, world_option
+
+if TYPE_CHECKING:
+    from sojourn.executors import Executor
+    from sojourn.plot import Format
+    from sojourn.rfc7928.judge import Evaluation
+    from sojourn.rfc7928.suite import Row
+
+FOLDER = "rfc7928"
+"""The folder of the report below the store's folder."""
+
+
+@cli.command(
+    epilog="""\b
+Examples:
+  sojourn rfc7928
+  sojourn rfc7928 codel "codel target 20ms" fq_codel
+  sojourn rfc7928 pie --rows 5,8.2 --seeds 20
+  sojourn rfc7928 codel pie --world kernel --seeds 3
+"""
+)
+@click.argument("qdiscs", metavar="[QDISC]...", nargs=-1)
+@click.option("--rows", metavar="LIST", help="Sections to play, such as 5.1.1,7.2,8 [default: all].")
+@click.option(
+    "--buffer", type=float, default=1.0, show_default=True, metavar="BDP", help="The buffer of every discipline."
+)
+@world_option
+@memory_option
+@click.option("--seed", type=int, callback=bounded(0, 2**63 - 1), metavar="N", help="The first seed [default: 1].")
+@click.option(
+    "--seeds", type=int, callback=bounded(1, 10_000), default=10, show_default=True, metavar="N", help="Seeds."
+)
+@store_option
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where the report goes [default: rfc7928/WORLD in the store].",
+)
+@executor_options
+@picture_format_option
+def rfc7928(
+    qdiscs: tuple[str, ...],
+    rows: str | None,
+    buffer: float,
+    world: str,
+    memory: int,
+    seed: int | None,
+    seeds: int,
+    store: Path,
+    out: Path | None,
+    executor: Executor,
+    form: str,
+    picture: Format,
+) -> None:
+    """Evaluate queue disciplines by the scenarios of RFC 7928.
+
+    QDISC is a discipline as tc writes it, with its parameters in quotes; without any, nine are compared. Each plays
+    every row (--rows picks some) with the same seeds as tail drop, with which it is compared. The buffer is a BDP of
+    the longest RTT, unless a line has its own limit. Runs are kept in a store: the same command goes on where it was.
+    """
+    from sojourn import rfc7928 as evaluation
+    from sojourn.rfc7928 import suite
+
+    if not 0.01 <= buffer <= 100:
+        fail(f"--buffer = {buffer}: expected a number of BDP from 0.01 to 100")
+    lines = suite.disciplines(qdiscs)
+    chosen = suite.chosen(rows)
+    refuse_file(out)
+    opened = open_store(store)
+    with _progress(chosen) as watch:
+        try:
+            done = evaluation.evaluate(
+                chosen,
+                lines,
+                opened,
+                world=world_of(world, memory=memory),
+                executor=executor,
+                buffer=buffer,
+                seed=seed,
+                seeds=seeds,
+                watch=watch,
+            )
+        except evaluation.Interrupted:
+            click.echo(f"store: {opened.folder}", err=True)
+            leave_interrupted()
+    for row, one, reason in done.skipped:
+        click.echo(f"sojourn: skipped {row} with {one}: {reason}", err=True)
+    _show(done, form)
+    click.echo(f"store: {opened.folder}", err=True)
+
+
+@contextmanager
+def _progress(rows: list[Row]) -> Iterator[Callable[[Row, int], Callable[[float, float], None]]]:
+    """Shows a bar for each row, one after the other. Outside of a terminal, a line for each row that took a while."""
+    begin, shown = time.monotonic(), ExitStack()
+
+    def watch(row: Row, runs: int) -> Callable[[float, float], None]:
+        shown.close()
+        what = f"row {row.name} ({rows.index(row) + 1} of {len(rows)})"
+        if time.monotonic() - begin > 10:
+            click.echo(f"{what}, after {time.monotonic() - begin:.0f} s", err=True)
+        return shown.enter_context(simulated_seconds(f"{what}, {many(runs, 'run')}"))
+
+    with shown:
+        yield watch
+
+
+def _show(done: Evaluation, form: str) -> None:
+    from sojourn import records
+    from sojourn.rfc7928 import judge, tables
+
+    if form == "json":
+        click.echo(records.to_json(judge.as_dict(done)))
+        return
+    if form == "csv":
+        click.echo(rows_as_csv(*tables.every_verdict(done)), nl=False)
+        return
+    screen.say(judge.headline(done))
+    click.echo()
+    screen.print_lines(screen.number_lines("against tail drop", *tables.verdicts(done)))
+    for axis in judge.AXES:
+        heads, cells = tables.ratios(done, axis)
+        if cells:
+            screen.print_lines(screen.number_lines(f"{axis.head}, % of tail drop's", heads, cells))
+    screen.print_lines(screen.number_lines("profiles", *tables.profiles(done)))
+    screen.print_words("rows that are worse than tail drop", *tables.costs(done))
+    screen.say(tables.LEGEND)

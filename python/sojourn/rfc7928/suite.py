@@ -1,0 +1,297 @@
+"""The scenarios of RFC 7928 as rows: the file of each, its importance, and the plans that put disciplines into it.
+
+The files are in the folder scenarios/rfc7928, which comes with the wheel.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from sojourn import _core, identity, plan, words
+from sojourn.errors import Refusal, nearest_of
+
+TAIL_DROP = "pfifo"
+"""The baseline, which is always played (RFC 7928 section 4.3)."""
+DEFAULT = (TAIL_DROP, "codel", "fq_codel", "pie", "fq_pie", "cake", "red", "sfq", "ccaq variant paper")
+"""The disciplines that are compared if none are named."""
+K = 10
+"""Goodput is sampled every K longest base RTTs (RFC 7928 section 2.7)."""
+Need = Literal["must", "should", "recommended", "may"]
+"""The importance of a row, by RFC 7928 figure 4 and the sections' text."""
+
+BOTTLENECK = "hop.bottleneck.qdisc"
+OWN = "{}"
+"""Stands for the line of the discipline under test."""
+FIFO = "pfifo limit 1bdp"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way in which a row puts disciplines into its scenario."""
+
+    label: str = ""
+    lines: Mapping[str, str] = field(default_factory=lambda: {BOTTLENECK: OWN})
+    """Maps addresses of disciplines to lines. The line `OWN` is that of the discipline under test."""
+    sets: tuple[tuple[str, str], ...] = ()
+    """Further values, as for `--set`."""
+    knob: float = 1.0
+    """The factor by which the discipline's own parameter of delay is changed."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the table of scenarios."""
+
+    name: str
+    """The section of RFC 7928, with the number of the experiment where a section has several."""
+    title: str
+    need: Need
+    file: str
+    variants: tuple[Variant, ...] = (Variant(),)
+    pair: tuple[str, str] | None = None
+    """Two flows whose goodputs should be equal: the ratio of the second to the first is judged."""
+    cumulated: bool = False
+    """Whether the goodputs of all flows are added up, as section 8.2 asks."""
+    ecn: bool = False
+    """Whether senders use ECN, and disciplines mark where they can."""
+
+
+def _flows(count: int) -> tuple[tuple[str, str], ...]:
+    return (("flow.bulk.count", str(count)),)
+
+
+MILD, MEDIUM, HEAVY = 6, 13, 19
+"""Flows of the congestion levels: ROUND(0.036 S), ROUND(0.081 S) and ROUND(0.114 S), where S is twice a BDP of 82.6
+packets (section 8.2)."""
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""The factors of the parameter of delay in section 8.3."""
+_ECN = (("flow.category-1.ecn", "true"), ("flow.category-2.ecn", "true"))
+_REVERSE, _L, _M = "hop.bottleneck.reverse.qdisc", "hop.L.qdisc", "hop.M.qdisc"
+
+ROWS: tuple[Row, ...] = (
+    Row("4.4", "packets of 500 and 1500 bytes", "should", "packet-size", pair=("large", "small")),
+    Row(
+        "4.5",
+        "ECN with different RTTs",
+        "must",
+        "rtt-fairness",
+        (Variant(sets=_ECN),),
+        pair=("category-1", "category-2"),
+        ecn=True,
+    ),
+    Row("4.6", "64 flows and a thin one", "should", "scheduling"),
+    Row("5.1.1", "one NewReno flow", "must", "tcp-friendly"),
+    Row("5.1.2", "short flows, IW 3 and 10", "must", "initial-window"),
+    Row("5.2", "one CUBIC flow", "must", "aggressive"),
+    Row("5.3 I", "datagrams above capacity", "must", "unresponsive"),
+    Row("5.3 II", "datagrams and NewReno", "must", "unresponsive-tcp", pair=("udp", "bulk")),
+    Row("5.4", "NewReno and LEDBAT", "may", "less-than-best-effort"),
+    Row("6.2", "RTT fairness", "must", "rtt-fairness", pair=("category-1", "category-2")),
+    Row("7.2", "bursts, cases I to IV", "must", "bursts"),
+    Row("8.2.2", "mild congestion", "must", "congestion", (Variant(sets=_flows(MILD)),), cumulated=True),
+    Row("8.2.3", "medium congestion", "must", "congestion", (Variant(sets=_flows(MEDIUM)),), cumulated=True),
+    Row("8.2.4", "heavy congestion", "must", "congestion", (Variant(sets=_flows(HEAVY)),), cumulated=True),
+    Row("8.2.5", "congestion that varies", "must", "congestion-varying", cumulated=True),
+    Row("8.2.6 I", "capacity that varies slowly", "must", "capacity-slow", cumulated=True),
+    Row("8.2.6 II", "capacity that varies fast", "must", "capacity-fast", cumulated=True),
+    Row(
+        "8.3",
+        "sensitivity to the parameter of delay",
+        "should",
+        "congestion",
+        tuple(
+            Variant(f"{level}, parameter × {words.number_text(factor)}", sets=_flows(count), knob=factor)
+            for level, count in (("mild", MILD), ("heavy", HEAVY))
+            for factor in FACTORS
+        ),
+        cumulated=True,
+    ),
+    Row("9.1", "a mix of applications", "recommended", "mix"),
+    Row(
+        "9.2",
+        "both directions",
+        "may",
+        "bidirectional",
+        (
+            Variant("AQM one way", {BOTTLENECK: OWN, _REVERSE: FIFO}),
+            Variant("AQM both ways", {BOTTLENECK: OWN, _REVERSE: OWN}),
+        ),
+    ),
+    Row(
+        "10.2",
+        "two queues with AQM",
+        "may",
+        "multi-aqm",
+        (
+            Variant("the same at both", {_L: OWN, _M: OWN}),
+            Variant("codel behind it", {_L: OWN, _M: "codel limit 1bdp"}),
+        ),
+    ),
+)
+BY_NAME = {row.name: row for row in ROWS}
+
+
+def chosen(text: str | None) -> list[Row]:
+    """Returns the rows that a list such as `5.1.1,8.2` names; a name stands for all rows that begin with it.
+
+    Raises Refusal for a name that begins no row.
+    """
+    if text is None:
+        return list(ROWS)
+    found: list[Row] = []
+    for word in (part.strip() for part in text.split(",")):
+        named = [row for row in ROWS if row.name == word or re.match(rf"{re.escape(word)}[ .]", row.name)]
+        if not named or not word:
+            raise Refusal(f"--rows: {word!r}: expected one of {', '.join(BY_NAME)}{nearest_of(word, list(BY_NAME))}")
+        found += named
+    return [row for row in ROWS if row in found]
+
+
+# ---- disciplines ----
+
+CAKE_BYTES = 2344 / 1514
+"""Memory that a full packet takes in Linux, in packets' lengths. Cake's limit counts memory."""
+_LIMITED = re.compile(r"\b(?:limit|memlimit|memory_limit)\s")
+
+
+def disciplines(asked: Sequence[str]) -> list[str]:
+    """Returns the lines to compare, tail drop first, each once. Without any, the default ones.
+
+    Raises Refusal for a line that is no discipline's.
+    """
+    lines = [" ".join(line.split()) for line in asked or DEFAULT]
+    for line in lines:
+        try:
+            _core.qdisc(re.sub(r"\bbdp\b|(?<=\d)bdp\b", "", line))
+        except _core.Error as error:
+            raise Refusal(str(error)) from error
+    first = next((line for line in lines if words.short_name(line) == TAIL_DROP), TAIL_DROP)
+    return list(dict.fromkeys([first, *lines]))
+
+
+def names(lines: Sequence[str]) -> list[str]:
+    """Returns a short name for each line; the line itself where several have the same name."""
+    short = [words.short_name(line) for line in lines]
+    return [name if short.count(name) == 1 else line for name, line in zip(short, lines, strict=True)]
+
+
+def buffered(line: str, buffer: float) -> str:
+    """Returns a line with a limit of `buffer` BDP. A line that has a limit keeps it."""
+    if _LIMITED.search(line):
+        return line
+    if words.disciplines_of(line)[-1] == "cake":
+        return f"{line} memlimit {buffer * CAKE_BYTES:.4g}bdp"
+    return f"{line} limit {buffer:.4g}bdp"
+
+
+def marking(line: str) -> str:
+    """Returns a line that marks ECN-capable packets, where the discipline can; otherwise the line itself."""
+    if re.search(r"\b(?:no)?ecn\b", line):
+        return line
+    try:
+        _core.qdisc(f"{line} ecn")
+    except _core.Error:
+        return line
+    return f"{line} ecn"
+
+
+KNOBS = {
+    "codel": ("target",),
+    "fq_codel": ("target",),
+    "pie": ("target",),
+    "fq_pie": ("target",),
+    "dualpi2": ("target",),
+    "cake": ("rtt",),
+    "ccaq": ("flow_limit",),
+    "red": ("min", "max"),
+}
+"""The parameters that say how much delay a discipline allows (section 4.3.1)."""
+RED = {"min": 1 / 12, "max": 1 / 4}
+"""Linux's defaults of RED's thresholds, as shares of the buffer."""
+
+
+def tuned(line: str, factor: float, buffer: float) -> str:
+    """Returns a line whose parameters of delay are changed by a factor. Other disciplines are not changed."""
+    kind = words.disciplines_of(line)[-1]
+    for name in KNOBS.get(kind, ()) if factor != 1.0 else ():
+        if kind == "red":
+            line = _with(line, name, f"{RED[name] * buffer * factor:.4g}bdp")
+            continue
+        value = _core.qdisc(line)["values"][name]
+        text = f"{round(value * factor)}" if name == "flow_limit" else f"{round(value * factor / 1000)}us"
+        line = _with(line, name, text)
+    return line
+
+
+def _with(line: str, name: str, value: str) -> str:
+    changed, count = re.subn(rf"\b{name}\s+\S+", f"{name} {value}", line)
+    return changed if count else f"{line} {name} {value}"
+
+
+# ---- plans ----
+
+
+def folder() -> Path:
+    """The folder of the rows' scenario files."""
+    bundled = plan.bundled()
+    if not bundled:
+        raise Refusal("the scenarios of RFC 7928 are missing: expected the folder scenarios/rfc7928 of the wheel")
+    return next(iter(bundled.values())).parent / "rfc7928"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A variant of a row with the disciplines in it."""
+
+    row: Row
+    variant: Variant
+    plan: _core.Plan
+    lines: tuple[str, ...]
+    """The line of each discipline as it is played. Its place is the discipline's."""
+    key: str
+    """The address whose swept value is this line."""
+
+    def place(self, one: Mapping[str, Any]) -> int:
+        """Returns the place of the discipline of a run with these values."""
+        return self.lines.index(str(one[self.key]))
+
+    def case(self, one: Mapping[str, Any]) -> str:
+        """Returns a label for the values of a run besides its discipline."""
+        said = [_said(key, value) for key, value in one.items() if key not in self._fixed]
+        return ", ".join([*([self.variant.label] if self.variant.label else []), *said])
+
+    @property
+    def _fixed(self) -> set[str]:
+        return {*self.variant.lines, *(key for key, _ in self.variant.sets)}
+
+
+def _said(key: str, value: Any) -> str:
+    if key == "measure":
+        return f"{value[0]} to {value[1]}"
+    return f"{key.removeprefix('flow.').replace('.', ' ')} {words.written(value)}"
+
+
+def asked(
+    row: Row, lines: Sequence[str], *, buffer: float = 1.0, seed: int | None = None, seeds: int = 10
+) -> list[Asked]:
+    """Returns the plans of a row: one for each variant, with each discipline and each case of the row's file.
+
+    `buffer` is the buffer's size in BDP. Raises Refusal for a line that the scenario's reader refuses.
+    """
+    path = folder() / f"{row.file}.toml"
+    document = identity.document_of(path.read_text(encoding="utf-8"))
+    found = []
+    for variant in row.variants:
+        own = [buffered(tuned(marking(line) if row.ecn else line, variant.knob, buffer), buffer) for line in lines]
+        swept = {key: own for key, line in variant.lines.items() if line == OWN}
+        fixed = {key: line.replace("1bdp", f"{buffer:.4g}bdp") for key, line in variant.lines.items() if line != OWN}
+        sweep = {"zip": [list(swept)], **swept} if len(swept) > 1 else swept
+        scenario = {**document, "sweep": {**sweep, **document.get("sweep", {})}}
+        sets = [*variant.sets, *fixed.items()]
+        made = _core.Plan.parse(_core.to_toml(scenario), str(path), sets, seed, seeds, lines=False)
+        found.append(Asked(row, variant, made, tuple(own), next(iter(swept))))
+    return found
