@@ -271,6 +271,7 @@ def test_every_measure_of_the_store_has_its_name_in_python() -> None:
     assert paths(measured.Hop) == leaves(columns.HOP)
     assert paths(measured.Flow) == leaves(columns.FLOW)
     assert paths(measured.Jain) == leaves(columns.JAIN)
+    assert paths(measured.Losses) == leaves(columns.LOSSES)
 
 
 # ---- what users write ----

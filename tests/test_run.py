@@ -44,7 +44,7 @@ def test_json_has_every_key_and_nothing_else_is_on_stdout(sojourn: Run, small: P
     assert set(found) == {"runs", "skipped"}
     assert found["skipped"] == []
     for run in found["runs"]:
-        assert {"world", "seed", "set", "duration_s", "hops", "flows", "jain", "startup"} <= set(run)
+        assert {"world", "seed", "set", "duration_s", "hops", "flows", "jain", "losses", "startup"} <= set(run)
         for window in (run, run["startup"]):
             assert list(window["hops"]) == ["bottleneck", "bottleneck.reverse"]
             for hop in window["hops"].values():
@@ -56,6 +56,7 @@ def test_json_has_every_key_and_nothing_else_is_on_stdout(sojourn: Run, small: P
             assert [flow["name"] for flow in window["flows"]] == ["bulk0.0", "bulk0.1", "pings0"]
             assert all(set(flow) >= FLOW for flow in window["flows"])
             assert set(window["jain"]) == {"goodput", "drop_share"}
+            assert set(window["losses"]) == {"events", "synchronisation"}
 
 
 def test_runs_come_first_sweep_key_outermost_and_seed_innermost_with_values_as_written(

@@ -274,7 +274,7 @@ def test_a_folder_with_other_things_is_no_store(tmp_path: Path) -> None:
 def test_every_measure_has_its_column_and_comes_back(path: Path) -> None:
     short = [("duration", "2s"), ("measure", '["0.5s", "end"]')]
     results = [record.result for record in compare(path, short, seeds=1).runs]
-    names = ("duration_s", "hops", "flows", "jain", "startup")
+    names = ("duration_s", "hops", "flows", "jain", "losses", "startup")
     for result in results:
         columns.check(result)
     rows = [
@@ -311,6 +311,7 @@ def test_measures_are_named_and_an_unknown_one_has_a_nearest() -> None:
     for address in (
         "goodput_mbit",
         "jain.goodput",
+        "losses.synchronisation",
         "hops.b.reverse.drops",
         "flows.bulk0.rtt_ms.p99",
         "flows.web0.page_load_s.p50",

@@ -53,8 +53,13 @@ def page() -> str:
         lines += [f"## {group}", ""]
         for name in names:
             lines += _entry(name, getattr(sj, name))
-    lines += ["## Measures", "", "The attributes of `Results.hop`, `.flow` and `.jain`. Each leaf is a `Measure`.", ""]
-    for part in (measured.Hop, measured.Flow, measured.Jain, *_inner()):
+    lines += [
+        "## Measures",
+        "",
+        "The attributes of `Results.hop`, `.flow`, `.jain` and `.losses`. Each leaf is a `Measure`.",
+        "",
+    ]
+    for part in (measured.Hop, measured.Flow, measured.Jain, measured.Losses, *_inner()):
         lines += _measures(part)
     return "\n".join(lines).rstrip() + "\n"
 

@@ -50,6 +50,7 @@ KINDS = (
     Kind("hops", "Measures of a queue and its link", "link.rs", "LinkWindow", columns.HOP, "hops.NAME", "hops.NAME"),
     Kind("flows", "Measures of a flow", "flow.rs", "FlowWindow", columns.FLOW, "flows[]", "flows.NAME"),
     Kind("jain", "Measures of all flows together", "report.rs", "Jain", columns.JAIN, "jain", "jain"),
+    Kind("losses", "Measures of loss events", "report.rs", "Losses", columns.LOSSES, "losses", "losses"),
 )
 PARTS = {"video": ("video.rs", "VideoWindow"), "rpm": ("responsiveness.rs", "Responsiveness")}
 """Measures with nested measures, and the structs of those."""
@@ -123,10 +124,17 @@ MORE = {
     "flows.rtt_ms": More(
         "ACK's arrival − the segment's departure, as the sender's TCP samples it", "RFC 6298, RFC 7323"
     ),
+    "flows.rtt_variation_ms": More(
+        "RTT sample − the least sample in the window", "RFC 5481 §4.2 defines it for one-way delays"
+    ),
     "flows.retransmits": More(unit="segments"),
+    "flows.startup_s": More(
+        "the time at which the sender of the data can begin − first SYN's departure", "RFC 7928 §2.2", scenario="home"
+    ),
     "flows.fct_s": More("last byte's arrival at the receiver − first SYN's departure", scenario="home"),
     "flows.packets": More(unit="packets"),
     "flows.drops": More(unit="packets"),
+    "flows.loss_gap_ms": More("a drop's time − the time of the last drop before it", "RFC 7928 §2.3"),
     "flows.completed": More(unit="transfers", scenario="home"),
     "flows.unfinished": More(unit="transfers", scenario="home"),
     "flows.loss_ratio": More(
@@ -172,6 +180,19 @@ MORE = {
         "(Σ xᵢ)² / (n · Σ xᵢ²), xᵢ = drops / packets of flow i",
         "Jain, Chiu, Hawe, DEC-TR-301 (1984)",
         unit="1/n to 1; 1 is equal",
+        scenario="fading-link",
+    ),
+    "losses.events": More(
+        "a drop of a bulk flow that is more than the longest base RTT after the first one of the last event begins an "
+        "event",
+        "RFC 5348 §5.2, for all bulk flows together",
+        unit="events",
+        scenario="fading-link",
+    ),
+    "losses.synchronisation": More(
+        "mean over the events of (bulk flows that lose packets in the event / bulk flows)",
+        "RFC 7928 §2.4: the global synchronization ratio",
+        unit="1/n to 1; 1 is all flows at once",
         scenario="fading-link",
     ),
 }
@@ -325,8 +346,8 @@ def _number(value: Any) -> str:
 def values(measure: Measure, run: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the values with the names of their queues or flows; a plain number is called `value`. If a scenario has
     many flows, only the first of each entry is included."""
-    if measure.kind.name == "jain":
-        yield "", {"value": run["jain"][measure.name]}
+    if measure.kind.name in ("jain", "losses"):
+        yield "", {"value": run[measure.kind.name][measure.name]}
         return
     if measure.kind.name == "hops":
         of: list[tuple[str, Any]] = [(f"`{name}`", hop) for name, hop in run["hops"].items() if "." not in name]

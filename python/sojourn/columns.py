@@ -58,10 +58,13 @@ FLOW = pa.struct(
         ("cc", TEXT),
         ("goodput_mbit", REAL),
         ("rtt_ms", DISTRIBUTION),
+        ("rtt_variation_ms", DISTRIBUTION),
         ("retransmits", INT),
+        ("startup_s", DISTRIBUTION),
         ("fct_s", DISTRIBUTION),
         ("packets", INT),
         ("drops", INT),
+        ("loss_gap_ms", DISTRIBUTION),
         ("completed", INT),
         ("unfinished", INT),
         ("loss_ratio", REAL),
@@ -75,7 +78,8 @@ FLOW = pa.struct(
     ]
 )
 JAIN = pa.struct([("goodput", REAL), ("drop_share", REAL)])
-WINDOW = [("hops", pa.map_(TEXT, HOP)), ("flows", pa.list_(FLOW)), ("jain", JAIN)]
+LOSSES = pa.struct([("events", INT), ("synchronisation", REAL)])
+WINDOW = [("hops", pa.map_(TEXT, HOP)), ("flows", pa.list_(FLOW)), ("jain", JAIN), ("losses", LOSSES)]
 
 COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("id", TEXT, "the run's name: a digest of all that it depends on"),
@@ -93,7 +97,8 @@ COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
      "holds its counters as JSON text: `json_extract(hops['bottleneck'].stats, '$.drops')`"),
     ("flows", WINDOW[1][1], "a list with each flow's measures; `unnest(flows)` makes rows of them"),
     ("jain", JAIN, "Jain's index over goodputs, and over the shares of packets dropped"),
-    ("startup", pa.struct(WINDOW), "hops, flows and jain before the measuring window; null without"),
+    ("losses", LOSSES, "loss events of all bulk flows, and the share of the flows that lose in one"),
+    ("startup", pa.struct(WINDOW), "hops, flows, jain and losses before the measuring window; null without"),
     ("versions", pa.map_(TEXT, TEXT), "sojourn's version, and the kernel's"),
 )  # fmt: skip
 """Name, type, meaning."""
@@ -131,6 +136,7 @@ def check(result: Mapping[str, Any]) -> None:
     """Raises an error for a measure without a column, which would be lost."""
     for window in (result, result["startup"] or {}):
         _only(JAIN, window.get("jain"))
+        _only(LOSSES, window.get("losses"))
         for hop in window.get("hops", {}).values():
             _only(HOP, hop)
             _only(NIC, hop["nic"])
@@ -141,7 +147,7 @@ def check(result: Mapping[str, Any]) -> None:
 
 
 def of_result(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns `hops`, `flows`, `jain` and `startup` of a run's entry."""
+    """The columns `hops`, `flows`, `jain`, `losses` and `startup` of a run's entry."""
     startup = result["startup"]
     return _of_window(result) | {"startup": None if startup is None else _of_window(startup)}
 
@@ -161,7 +167,7 @@ def result_of(row: Mapping[str, Any], *, world: str, set: Mapping[str, Any]) -> 
 
 def _window_of(row: Mapping[str, Any]) -> dict[str, Any]:
     hops = {name: {**hop, "stats": _stats(hop["stats"])} for name, hop in row["hops"].items()}
-    return {"hops": hops, "flows": row["flows"], "jain": row["jain"]}
+    return {"hops": hops, "flows": row["flows"], "jain": row["jain"], "losses": row["losses"]}
 
 
 def _stats(text: str | None) -> Any:
@@ -171,7 +177,7 @@ def _stats(text: str | None) -> Any:
 def _of_window(window: Mapping[str, Any]) -> dict[str, Any]:
     """The entry of a window as columns. A discipline's counters, which differ from kind to kind, become JSON text."""
     hops = {name: {**hop, "stats": _text(hop["stats"])} for name, hop in window["hops"].items()}
-    return {"hops": hops, "flows": window["flows"], "jain": window["jain"]}
+    return {"hops": hops, "flows": window["flows"], "jain": window["jain"], "losses": window["losses"]}
 
 
 def _text(stats: Mapping[str, Any] | None) -> str | None:

@@ -261,10 +261,13 @@ class Flow(Part):
 
     goodput_mbit = Value("Payload acknowledged (of datagrams: received) once, over the window's length.", "Mbit/s")
     rtt_ms = Group(Distribution, "The sender's samples of the round-trip time.", "ms")
+    rtt_variation_ms = Group(Distribution, "The samples above the least of them.", "ms")
     retransmits = Value("Segments sent again.", "")
+    startup_s = Group(Distribution, "Times from a connection's first SYN until its data can be sent.", "s")
     fct_s = Group(Distribution, "Completion times of transfers: first SYN to the last byte at the receiver.", "s")
     packets = Value("Packets that left the sender.", "packets")
     drops = Value("Packets of the flow that queues dropped.", "packets")
+    loss_gap_ms = Group(Distribution, "Times between consecutive drops of packets of the flow.", "ms")
     completed = Value("Transfers completed in the window.", "")
     unfinished = Value("Transfers started but not completed at the end of the window.", "")
     loss_ratio = Value("The share of the datagrams sent in the window that was lost.")
@@ -282,3 +285,10 @@ class Jain(Part):
 
     goodput = Value("Over the flows' goodputs.")
     drop_share = Value("Over the flows' shares of packets dropped.")
+
+
+class Losses(Part):
+    """Loss events of all bulk flows of a run together: all drops within the longest base RTT from a first one on."""
+
+    events = Value("The number of loss events.", "")
+    synchronisation = Value("The mean share of the flows that lose packets in an event (RFC 7928, section 2.4).")

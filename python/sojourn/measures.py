@@ -18,7 +18,7 @@ from sojourn.cases import OVER, Address, combined, shared_name
 from sojourn.errors import Refusal, nearest_of
 from sojourn.queues import DOWN, REVERSE, UP
 
-COLUMNS = ("hops", "flows", "jain", "goodput_mbit")
+COLUMNS = ("hops", "flows", "jain", "losses", "goodput_mbit")
 """The columns of a store that hold measures."""
 
 
@@ -140,6 +140,8 @@ _TRANSFERS = ("download", "sizes", "upload", "video", "web")
 ONLY: Mapping[str, Collection[str]] = {
     "goodput_mbit": ("bulk", "rpm", "thin", *_STREAMS, *_TRANSFERS),
     "rtt_ms": ("bulk", "onoff", "pings", "rpm", "thin", *_TRANSFERS),
+    "rtt_variation_ms": ("bulk", "onoff", "pings", "rpm", "thin", *_TRANSFERS),
+    "startup_s": _TRANSFERS,
     "fct_s": _TRANSFERS,
     "slowdown": _TRANSFERS,
     "page_load_s": ("web",),
@@ -160,6 +162,7 @@ def known(hops: Iterable[str], flows: Mapping[str, str]) -> list[str]:
     kinds.
     """
     found = ["goodput_mbit", *(f"jain.{field.name}" for field in columns.JAIN)]
+    found += [f"losses.{field.name}" for field in columns.LOSSES]
     found += [f"hops.{name}.{path}" for name in dict.fromkeys(hops) for path in _paths(columns.HOP)]
     for name, kind in {shared_name(name): kind for name, kind in flows.items()}.items():
         found += [f"flows.{name}.{path}" for path in _paths(columns.FLOW) if kind in ONLY.get(_head(path), (kind,))]

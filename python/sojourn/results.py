@@ -13,7 +13,7 @@ from sojourn import _core, cases, paired, queues, records
 from sojourn.cases import Address, Cases, Values
 from sojourn.errors import Refusal, nearest_of
 from sojourn.means import Mean, mean_of, present
-from sojourn.measured import Flow, Hop, Jain, Measure
+from sojourn.measured import Flow, Hop, Jain, Losses, Measure
 from sojourn.runs import Combination, Runs, RunsInMemory, base_rtts
 from sojourn.words import number_text
 
@@ -237,6 +237,11 @@ class Results:
     def jain(self) -> Jain:
         """Jain's fairness index over all flows."""
         return Jain(self.measure, "jain")
+
+    @property
+    def losses(self) -> Losses:
+        """Loss events of the bulk flows."""
+        return Losses(self.measure, "losses")
 
     @property
     def goodput_mbit(self) -> Measure:

@@ -214,7 +214,7 @@ class RunsInMemory:
 
 # ---- in a store ----
 
-STORED = ("seed", "duration_s", "versions", "hops", "flows", "jain", "startup")
+STORED = ("seed", "duration_s", "versions", "hops", "flows", "jain", "losses", "startup")
 """Columns of a store that a record is made from."""
 
 

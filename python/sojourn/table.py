@@ -747,6 +747,7 @@ def _flatten(record: RunRecord) -> dict[str, Any]:
         shaped = {key: _EMPTY.get(key) if value is None else value for key, value in hop.items() if key != "stats"}
         _flatten_into(row, f"hops.{name}", shaped)
     _flatten_into(row, "jain", result["jain"])
+    _flatten_into(row, "losses", result.get("losses", {}))
     for flow in result["flows"]:
         present = {key: value for key, value in flow.items() if value is not None and key != "name"}
         shape = dict.fromkeys(_EVERY_FLOW) | _OF_KIND.get(flow["kind"], _TCP)

@@ -40,6 +40,22 @@ impl Distribution {
     }
 }
 
+impl Distribution {
+    /// Summarises the variation of a histogram's values: each minus the smallest one, as RFC 5481 §4.2 defines it for
+    /// delays. Divides by `unit`; `None` without samples.
+    pub fn above_least<const BITS: u32, C: Cell>(histogram: &Histogram<BITS, C>, unit: f64) -> Option<Distribution> {
+        let least = histogram.min() as f64 / unit;
+        Distribution::of(histogram, unit).map(|of| Distribution {
+            mean: of.mean - least,
+            p50: of.p50 - least,
+            p75: of.p75 - least,
+            p95: of.p95 - least,
+            p99: of.p99 - least,
+            max: of.max - least,
+        })
+    }
+}
+
 /// The standing queue: percentiles over time of the smallest queue delay within the past longest base RTT.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Standing {

@@ -62,17 +62,20 @@ const THOUSANDTHS: f64 = 1000.0;
 /// Counters that change rarely, within one window.
 #[derive(Clone, Default, Debug)]
 struct Events {
-    /// Allocated by the first transfer: most flows of a large group never have one.
-    transfers: Option<Box<Transfers>>,
+    /// Allocated by the first of these events: many flows of a large group never have one.
+    rare: Option<Box<Rare>>,
     started: u64,
     completed: u64,
     retransmits: u64,
     drops: u64,
 }
 
-/// Transfers that finished within one window.
+/// Losses and transfers within one window.
 #[derive(Clone, Default, Debug)]
-struct Transfers {
+struct Rare {
+    /// The times of the drops in nanoseconds, in the order in which they were reported.
+    losses: Vec<u64>,
+    startup: Histogram,
     fct: Histogram,
     slowdown: Histogram,
     pages: Histogram,
@@ -96,8 +99,10 @@ impl Traffic {
     }
 }
 
-impl Transfers {
-    fn merge(&mut self, other: Transfers) {
+impl Rare {
+    fn merge(&mut self, other: Rare) {
+        self.losses.extend(other.losses);
+        self.startup.merge(&other.startup);
         self.fct.merge(&other.fct);
         self.slowdown.merge(&other.slowdown);
         self.pages.merge(&other.pages);
@@ -107,15 +112,15 @@ impl Transfers {
 
 impl Events {
     fn merge(&mut self, other: Events) {
-        merge(&mut self.transfers, other.transfers, Transfers::merge);
+        merge(&mut self.rare, other.rare, Rare::merge);
         self.started += other.started;
         self.completed += other.completed;
         self.retransmits += other.retransmits;
         self.drops += other.drops;
     }
 
-    fn transfers(&mut self) -> &mut Transfers {
-        self.transfers.get_or_insert_default()
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
     }
 }
 
@@ -276,6 +281,7 @@ impl FlowMeter {
     pub fn dropped(&mut self, now: Time) {
         if let Some(events) = self.events(now) {
             events.drops += 1;
+            events.rare().losses.push(now.0);
         }
         if let Some(stream) = self.stream() {
             stream.dropped(now);
@@ -289,21 +295,28 @@ impl FlowMeter {
         }
     }
 
+    /// Records that an application began to send over a new connection, `took` after the connection's first SYN.
+    pub fn began(&mut self, now: Time, took: Span) {
+        if let Some(events) = self.events(now) {
+            events.rare().startup.add(took.0);
+        }
+    }
+
     /// Records that a transfer's last byte reached the receiver, `fct` after its first SYN. `ideal` is the completion
     /// time on an empty path.
     pub fn completed(&mut self, now: Time, fct: Span, ideal: Span) {
         if let Some(events) = self.events(now) {
             events.completed += 1;
-            events.transfers().fct.add(fct.0);
+            events.rare().fct.add(fct.0);
             let thousandths = u128::from(fct.0) * 1000 / u128::from(ideal.0.max(1));
-            events.transfers().slowdown.add(u64::try_from(thousandths).unwrap_or(u64::MAX));
+            events.rare().slowdown.add(u64::try_from(thousandths).unwrap_or(u64::MAX));
         }
     }
 
     /// Records that a page's last byte reached the client, `time` after the page's first SYN.
     pub fn loaded(&mut self, now: Time, time: Span) {
         if let Some(events) = self.events(now) {
-            events.transfers().pages.add(time.0);
+            events.rare().pages.add(time.0);
         }
     }
 
@@ -329,6 +342,7 @@ impl FlowMeter {
     pub fn observe(&mut self, now: Time, seen: Observation) {
         match seen {
             Observation::Started => self.started(now),
+            Observation::Began(took) => self.began(now, took),
             Observation::Completed { took, ideal } => self.completed(now, took, ideal),
             Observation::Loaded(took) => self.loaded(now, took),
             Observation::Watched(seen) => self.watched(now, seen),
@@ -344,7 +358,7 @@ impl FlowMeter {
     /// Records an event of a video's playback.
     pub fn watched(&mut self, now: Time, seen: Seen) {
         if let Some(events) = self.events(now) {
-            events.transfers().watched.add(seen);
+            events.rare().watched.add(seen);
         }
     }
 
@@ -482,8 +496,13 @@ pub struct FlowWindow {
     pub goodput_mbit: Option<f64>,
     /// RTT samples of the sender, in milliseconds.
     pub rtt_ms: Option<Distribution>,
+    /// Variation of the RTT in milliseconds: RTT samples minus the smallest one in the window.
+    pub rtt_variation_ms: Option<Box<Distribution>>,
     /// Retransmitted segments.
     pub retransmits: u64,
+    /// Flow startup time in seconds, from the first SYN of a connection until the sender of its data can begin: until the
+    /// handshake is complete or, if a client asks for the data, until the server has the answer to the first request.
+    pub startup_s: Option<Box<Distribution>>,
     /// Flow completion time in seconds, from the first SYN to the last byte at the receiver, of the transfers completed
     /// in the window.
     pub fct_s: Option<Box<Distribution>>,
@@ -491,6 +510,8 @@ pub struct FlowWindow {
     pub packets: u64,
     /// Packets of the row that queues dropped.
     pub drops: u64,
+    /// Time in milliseconds between consecutive drops of packets of the row.
+    pub loss_gap_ms: Option<Box<Distribution>>,
     /// Transfers completed in the window.
     pub completed: u64,
     /// Transfers started but not completed by the end of the window.
@@ -513,6 +534,9 @@ pub struct FlowWindow {
     pub video: Option<Box<VideoWindow>>,
     /// Result of a responsiveness test over the whole run, independent of the window; `None` in start-up.
     pub rpm: Option<Box<Responsiveness>>,
+    /// The times of the row's drops in nanoseconds, ascending.
+    #[serde(skip)]
+    pub(crate) losses: Vec<u64>,
 }
 
 impl FlowWindow {
@@ -523,8 +547,10 @@ impl FlowWindow {
         unfinished: u64,
     ) -> FlowWindow {
         let payload = traffic.acked + measures.as_ref().map_or(0, |measures| measures.payload);
-        let none = Transfers::default();
-        let transfers = events.transfers.as_deref().unwrap_or(&none);
+        let none = Rare::default();
+        let transfers = events.rare.as_deref().unwrap_or(&none);
+        let mut losses = transfers.losses.clone();
+        losses.sort_unstable();
         let rare = |histogram, unit| Distribution::of(histogram, unit).map(Box::new);
         FlowWindow {
             name: setup.name.clone(),
@@ -533,10 +559,13 @@ impl FlowWindow {
             // Bits per microsecond are megabits per second.
             goodput_mbit: (length > Span::ZERO).then(|| payload as f64 * 8.0 / (length.0 as f64 / 1e3)),
             rtt_ms: Distribution::of(&traffic.rtt, MS),
+            rtt_variation_ms: Distribution::above_least(&traffic.rtt, MS).map(Box::new),
             retransmits: events.retransmits,
+            startup_s: rare(&transfers.startup, S),
             fct_s: rare(&transfers.fct, S),
             packets: traffic.packets,
             drops: events.drops,
+            loss_gap_ms: rare(&gaps(&losses), MS),
             completed: events.completed,
             unfinished,
             loss_ratio: measures.as_ref().and_then(|measures| measures.loss_ratio),
@@ -547,8 +576,16 @@ impl FlowWindow {
             page_load_s: rare(&transfers.pages, S),
             video: VideoWindow::of(&transfers.watched).map(Box::new),
             rpm: None,
+            losses,
         }
     }
+}
+
+/// Returns the times between neighbours in an ascending list of times.
+fn gaps(times: &[u64]) -> Histogram {
+    let mut found = Histogram::default();
+    times.windows(2).for_each(|pair| found.add(pair[1] - pair[0]));
+    found
 }
 
 /// Series of a flow over the whole run.
@@ -619,7 +656,7 @@ mod tests {
         }
     }
 
-    /// Records an event of one of six kinds.
+    /// Records an event of one of seven kinds.
     fn record(meter: &mut FlowMeter, now: Time, what: u8, value: u64) {
         match what {
             0 => meter.rtt(now, Span(value)),
@@ -627,6 +664,7 @@ mod tests {
             2 => meter.sent(now, 1),
             3 => meter.retransmit(now),
             4 => meter.dropped(now),
+            6 => meter.began(now, Span(value)),
             _ => meter.completed(now, Span(value), Span(100)),
         }
     }
@@ -635,7 +673,7 @@ mod tests {
         #[test]
         fn the_meters_of_a_pool_merge_into_the_meter_of_all_their_events(
             (start, length, rest) in (0u64..200, 1u64..200, 0u64..100),
-            mut events in prop::collection::vec((0u64..600, 0u8..6, 0u64..5000, 0usize..4), 0..200),
+            mut events in prop::collection::vec((0u64..600, 0u8..7, 0u64..5000, 0usize..4), 0..200),
         ) {
             let setup = || FlowSetup { state: false, ..setup((start, start + length), start + length + rest, 7) };
             events.sort_unstable();
@@ -655,7 +693,7 @@ mod tests {
         #[test]
         fn each_event_counts_in_the_window_in_which_it_lies(
             (start, length, rest) in (0u64..200, 1u64..200, 0u64..100),
-            mut events in prop::collection::vec((0u64..600, 0u8..6, 0u64..5000), 0..200),
+            mut events in prop::collection::vec((0u64..600, 0u8..7, 0u64..5000), 0..200),
         ) {
             let (end, whole) = (start + length, start + length + rest);
             events.sort_unstable();
@@ -670,6 +708,7 @@ mod tests {
                     2 => rounds.round(now, 0, None, 1),
                     3 => rounds.retransmit(now),
                     4 => rounds.dropped(now),
+                    6 => rounds.began(now, Span(value)),
                     _ => rounds.completed(now, Span(value), Span(100)),
                 }
             }
@@ -685,6 +724,12 @@ mod tests {
                 prop_assert_eq!(window.rtt_ms.map(|d| d.max), histogram(0).iter().max().map(|&v| v as f64 / 1e6));
                 prop_assert_eq!(window.slowdown.map(|d| d.max), histogram(5).iter().max().map(|&v| v as f64 / 100.0));
                 prop_assert_eq!(window.fct_s.map(|d| d.max), histogram(5).iter().max().map(|&v| v as f64 / 1e9));
+                prop_assert_eq!(window.startup_s.map(|d| d.max), histogram(6).iter().max().map(|&v| v as f64 / 1e9));
+                let least = histogram(0).into_iter().min().unwrap_or(0);
+                let variation = histogram(0).iter().map(|&v| v - least).max().map(|v| v as f64 / 1e6);
+                let found = window.rtt_variation_ms.map(|d| d.max);
+                prop_assert_eq!(found.is_some(), variation.is_some());
+                prop_assert!((found.unwrap_or(0.0) - variation.unwrap_or(0.0)).abs() < 1e-12);
                 let counts = (window.packets, window.retransmits, window.drops, window.completed);
                 let count = |kind| of(kind).count() as u64;
                 prop_assert_eq!(counts, (count(2), count(3), count(4), count(5)));
@@ -693,6 +738,29 @@ mod tests {
             let all: u64 = events.iter().filter(|e| e.1 == 1 && e.0 < whole).map(|e| e.2).sum();
             prop_assert_eq!(report.series.acked_bytes.iter().sum::<u64>(), all);
             prop_assert_eq!(report.series.acked_bytes.len() as u64, whole.div_ceil(report.series.bin_width.0));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_gap_between_losses_is_that_to_the_nearest_earlier_one(times in prop::collection::vec(0u64..60, 0..30)) {
+            let mut meter = FlowMeter::new(&setup((10, 50), 60, 0));
+            times.iter().for_each(|&at| meter.dropped(Time(at)));
+            let report = meter.finish(setup((10, 50), 60, 0), 0);
+            for (window, range) in [(report.startup.as_deref(), 0..10), (Some(&report.main), 10..50)] {
+                // Every nanosecond with losses: the first loss has the gap to the last time with losses, the others none.
+                let (mut expected, mut last) = (Vec::new(), None);
+                for now in range {
+                    let count = times.iter().filter(|&&at| at == now).count();
+                    if count > 0 {
+                        expected.extend(last.map(|last| now - last));
+                        expected.extend(std::iter::repeat_n(0, count - 1));
+                        last = Some(now);
+                    }
+                }
+                let found = window.and_then(|window| window.loss_gap_ms.as_deref().copied());
+                prop_assert_eq!(found, crate::testing::exact(expected, 1e6).map(|(distribution, _)| distribution));
+            }
         }
     }
 

@@ -121,7 +121,8 @@ impl LinkMeter {
             _ => None,
         };
         let sojourn = self.departures.windows.main.sojourn;
-        LinkReport { name: self.setup.name, overhead: self.setup.overhead, main, startup, series, sojourn }
+        let LinkSetup { name, overhead, rtt_window, .. } = self.setup;
+        LinkReport { name, overhead, rtt_window, main, startup, series, sojourn }
     }
 }
 
@@ -132,6 +133,8 @@ pub struct LinkReport {
     pub name: String,
     /// Bytes per packet that were counted in addition to the IP length.
     pub overhead: u32,
+    /// The longest base RTT.
+    pub rtt_window: Span,
     /// The measuring window.
     pub main: LinkWindow,
     /// Start-up; `None` when measuring starts at zero.

@@ -2,7 +2,7 @@
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
-use sojourn_core::units::Time;
+use sojourn_core::units::{Span, Time};
 
 use crate::distribution::S;
 use crate::flow::{FlowReport, FlowWindow};
@@ -37,7 +37,8 @@ impl RunReport {
         flows: &[FlowReport],
     ) -> RunReport {
         let hops = links.iter().map(|link| (link.name.clone(), link.main.clone())).collect();
-        let main = Results::new(hops, flows.iter().map(|flow| flow.main.clone()).collect());
+        let rtt = links.iter().map(|link| link.rtt_window).max().unwrap_or_default();
+        let main = Results::new(hops, flows.iter().map(|flow| flow.main.clone()).collect(), rtt);
         let early: Option<_> = links.iter().map(|link| Some((link.name.clone(), link.startup.clone()?))).collect();
         let early_flows: Option<_> = flows.iter().map(|flow| flow.startup.as_deref().cloned()).collect();
         let startup = early.filter(|hops: &Vec<_>| !hops.is_empty()).zip(early_flows);
@@ -47,7 +48,7 @@ impl RunReport {
             set,
             duration_s: duration.0 as f64 / S,
             main,
-            startup: startup.map(|(hops, flows)| Results::new(hops, flows)),
+            startup: startup.map(|(hops, flows)| Results::new(hops, flows, rtt)),
         }
     }
 }
@@ -62,13 +63,15 @@ pub struct Results {
     pub flows: Vec<FlowWindow>,
     /// Fairness between the entries of `flows`.
     pub jain: Jain,
+    /// Loss events of the bulk flows.
+    pub losses: Losses,
 }
 
 impl Results {
-    /// Results of these links and flows.
-    pub fn new(hops: Vec<(String, LinkWindow)>, flows: Vec<FlowWindow>) -> Results {
-        let jain = Jain::of(&flows);
-        Results { hops, flows, jain }
+    /// Results of these links and flows. `rtt` is the longest base RTT.
+    pub fn new(hops: Vec<(String, LinkWindow)>, flows: Vec<FlowWindow>, rtt: Span) -> Results {
+        let (jain, losses) = (Jain::of(&flows), Losses::of(&flows, rtt));
+        Results { hops, flows, jain, losses }
     }
 
     /// Looks up the link of this name.
@@ -111,11 +114,49 @@ pub fn jain(xs: &[f64]) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (xs.len() as f64 * squares))
 }
 
+/// Loss events of all bulk flows together. An event begins with a drop, and has all drops within the longest base RTT
+/// from it on, as RFC 5348 §5.2 defines it for one flow.
+#[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
+pub struct Losses {
+    /// The number of loss events of the bulk flows.
+    pub events: u64,
+    /// Global synchronisation ratio (RFC 7928 §2.4): the share of the bulk flows that lose packets in a loss event, as the
+    /// mean over all events. `None` without events, or with fewer than two bulk flows that sent packets.
+    pub synchronisation: Option<f64>,
+}
+
+impl Losses {
+    fn of(flows: &[FlowWindow], rtt: Span) -> Losses {
+        let senders = || flows.iter().filter(|flow| flow.kind == "bulk" && flow.packets > 0);
+        let of = |(flow, window): (usize, &FlowWindow)| -> Vec<(u64, usize)> {
+            window.losses.iter().map(|&at| (at, flow)).collect()
+        };
+        let mut all: Vec<(u64, usize)> = senders().enumerate().flat_map(of).collect();
+        all.sort_unstable();
+        let (mut events, mut losing, mut end) = (0u64, 0u64, 0u64);
+        // For each flow, the last event in which it lost packets.
+        let mut last = vec![0u64; senders().count()];
+        for (at, flow) in all {
+            if events == 0 || at > end {
+                events += 1;
+                end = at + rtt.0;
+            }
+            if last[flow] != events {
+                last[flow] = events;
+                losing += 1;
+            }
+        }
+        let several = events > 0 && last.len() > 1;
+        let synchronisation = several.then(|| losing as f64 / (events as f64 * last.len() as f64));
+        Losses { events, synchronisation }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{FlowMeter, FlowSetup, LinkMeter, LinkSetup};
-    use sojourn_core::units::Span;
+    use proptest::prelude::*;
 
     fn link(name: &str, start: u64) -> LinkReport {
         let measure = (Time(start), Time(1000));
@@ -157,14 +198,15 @@ mod tests {
     fn the_json_has_every_key_that_scripts_rely_on_in_order() {
         let json = serde_json::to_value(report(0, &[flow("bulk0", "bulk", 0, (9, 1, 0))])).expect("plain numbers");
         let keys = |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>().join(" ");
-        assert_eq!(keys(&json), "world seed set duration_s hops flows jain startup");
+        assert_eq!(keys(&json), "world seed set duration_s hops flows jain losses startup");
         assert_eq!(keys(&json["hops"]), "bottleneck bottleneck.reverse");
         assert_eq!(
             keys(&json["flows"][0]),
-            "name kind cc goodput_mbit rtt_ms retransmits fct_s packets drops completed unfinished \
-             loss_ratio delay_ms jitter_ms mos slowdown page_load_s video rpm"
+            "name kind cc goodput_mbit rtt_ms rtt_variation_ms retransmits startup_s fct_s packets drops loss_gap_ms \
+             completed unfinished loss_ratio delay_ms jitter_ms mos slowdown page_load_s video rpm"
         );
         assert_eq!(keys(&json["jain"]), "goodput drop_share");
+        assert_eq!(keys(&json["losses"]), "events synchronisation");
         assert_eq!(keys(&json["hops"]["bottleneck"]["sojourn_ms"]), "mean p50 p75 p95 p99 max");
         assert_eq!(keys(&json["hops"]["bottleneck"]["standing_queue_ms"]), "p10 p50 p90");
         assert_eq!(json["startup"], Value::Null);
@@ -216,5 +258,52 @@ mod tests {
     fn jains_index_runs_from_one_share_to_all() {
         assert_eq!((jain(&[5.0, 5.0, 5.0, 5.0]), jain(&[1.0, 0.0, 0.0, 0.0])), (Some(1.0), Some(0.25)));
         assert_eq!((jain(&[]), jain(&[0.0])), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn the_synchronisation_is_the_mean_share_of_flows_that_lose_in_an_event(
+            times in prop::collection::vec(prop::collection::vec(100u64..400, 0..12), 1..6),
+            rtt in 0u64..60,
+        ) {
+            let flows: Vec<FlowReport> = times.iter().map(|times| losing("bulk", times)).collect();
+            let found = Results::new(vec![], flows.into_iter().map(|flow| flow.main).collect(), Span(rtt)).losses;
+            // Nanosecond by nanosecond: an event begins with a loss outside of the last event.
+            let (mut events, mut until): (Vec<Vec<usize>>, Option<u64>) = (Vec::new(), None);
+            for now in 100..400 {
+                let losers = (0..times.len()).filter(|&flow| times[flow].contains(&now));
+                for flow in losers {
+                    if until.is_none_or(|until| now > until) {
+                        events.push(Vec::new());
+                        until = Some(now + rtt);
+                    }
+                    let event = events.last_mut().expect("an event");
+                    if !event.contains(&flow) {
+                        event.push(flow);
+                    }
+                }
+            }
+            prop_assert_eq!(found.events, events.len() as u64);
+            let shares: Vec<f64> = events.iter().map(|event| event.len() as f64 / times.len() as f64).collect();
+            let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+            prop_assert_eq!(found.synchronisation.is_some(), times.len() > 1 && !events.is_empty());
+            prop_assert!(found.synchronisation.is_none_or(|found| (found - mean).abs() < 1e-12));
+        }
+    }
+
+    /// A flow that sent packets and lost some at these times.
+    fn losing(kind: &'static str, times: &[u64]) -> FlowReport {
+        let mut report = flow("bulk0", kind, 100, (0, 1, 0));
+        report.main.losses = times.to_vec();
+        report.main.losses.sort_unstable();
+        report.main.packets = 1;
+        report
+    }
+
+    #[test]
+    fn only_bulk_flows_are_synchronised() {
+        let flows = [losing("bulk", &[200]), losing("bulk", &[205, 320]), losing("web", &[330])];
+        let losses = Results::new(vec![], flows.map(|flow| flow.main).to_vec(), Span(10)).losses;
+        assert_eq!(losses, Losses { events: 2, synchronisation: Some(0.75) });
     }
 }

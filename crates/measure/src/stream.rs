@@ -132,21 +132,14 @@ impl StreamMeter {
         let loss_ratio = ratio(lost, u64::from(decided));
         let delay_ms = Distribution::of(&window.delays, MS);
         let mos = self.setup.voice.zip(loss_ratio).map(|(voice, loss)| mos(voice, loss, &window.delays));
-        StreamMeasures { payload: window.payload, loss_ratio, delay_ms, jitter_ms: variation(&window.delays), mos }
+        StreamMeasures {
+            payload: window.payload,
+            loss_ratio,
+            delay_ms,
+            jitter_ms: Distribution::above_least(&window.delays, MS),
+            mos,
+        }
     }
-}
-
-/// Returns the distribution of the delays minus the smallest delay.
-fn variation(delays: &Histogram) -> Option<Distribution> {
-    let least = delays.min() as f64 / MS;
-    Distribution::of(delays, MS).map(|of| Distribution {
-        mean: of.mean - least,
-        p50: of.p50 - least,
-        p75: of.p75 - least,
-        p95: of.p95 - least,
-        p99: of.p99 - least,
-        max: of.max - least,
-    })
 }
 
 /// Returns the mean opinion score of speech. A fraction `loss` of the datagrams is lost; the others have these delays.

@@ -174,7 +174,7 @@ pub fn decided(records: &[PacketRecord], end: u64) -> Vec<PacketRecord> {
 
 /// Mean and percentiles from a sorted list of small integers: each percentile is the smallest value up to which that
 /// fraction of the samples lies.
-fn exact(mut samples: Vec<u64>, unit: f64) -> Option<(Distribution, Standing)> {
+pub fn exact(mut samples: Vec<u64>, unit: f64) -> Option<(Distribution, Standing)> {
     samples.sort_unstable();
     let mean = samples.iter().sum::<u64>() as f64 / samples.len() as f64 / unit;
     let max = *samples.last()? as f64 / unit;

@@ -258,9 +258,9 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Returns whether an application waits for this connection's handshake.
+    /// Returns whether the driver is to be called when this connection's handshake is complete.
     pub fn awaits_handshake(&self, conn: u32) -> bool {
-        matches!(self.connections[conn as usize].usage, Usage::Exchanges { .. } | Usage::Dial(_))
+        !matches!(self.connections[conn as usize].usage, Usage::Lasting)
     }
 
     /// Handles the end of a connection's handshake at its opener.
@@ -268,13 +268,18 @@ impl<'a> Driver<'a> {
     /// # Errors
     /// Those of the stack.
     pub fn connected<S: Stack>(&mut self, now: Time, conn: u32, stack: &mut S) -> Result<(), S::Error> {
-        match &self.connections[conn as usize].usage {
+        let Connection { row, started, usage } = &self.connections[conn as usize];
+        match usage {
             Usage::Exchanges { exchanges, at } => {
                 stack.post(now + exchanges[*at].gap, Event::Request(conn));
                 Ok(())
             }
             Usage::Dial(_) => self.dialled(now, conn, stack),
-            Usage::Lasting | Usage::Transfer(_) => Ok(()),
+            Usage::Transfer(_) => {
+                stack.note(now, *row, Observation::Began(now.since(*started)));
+                Ok(())
+            }
+            Usage::Lasting => Ok(()),
         }
     }
 

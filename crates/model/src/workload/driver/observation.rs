@@ -12,6 +12,9 @@ use crate::workload::video::Seen;
 pub enum Observation {
     /// A transfer or an exchange started.
     Started,
+    /// The application that sends data over a new connection can begin: this long after the SYN, the handshake was complete
+    /// or, if the other end asks for the data first, the server had the answer to the first request.
+    Began(#[serde(with = "Nanoseconds")] Span),
     /// The last byte of a transfer or an exchange reached its receiver.
     Completed {
         /// The time that it took.

@@ -2,7 +2,7 @@
 
 use sojourn_core::units::Time;
 
-use super::{Client, Data, Driver, End, Event, Observation, Stack, Usage};
+use super::{Client, Connection, Data, Driver, End, Event, Observation, Stack, Usage};
 use crate::workload::ideal::Task;
 use crate::workload::page::{Browsing, Then};
 use crate::workload::video::Video;
@@ -101,7 +101,12 @@ impl Driver<'_> {
     ) -> Result<(), S::Error> {
         let Some((exchange, at)) = self.exchange(conn) else { return Ok(()) };
         if end == End::Accepter {
-            stack.post(now + exchange.server_delay, Event::Respond(conn));
+            let answer = now + exchange.server_delay;
+            if at == 0 {
+                let Connection { row, started, .. } = self.connections[conn as usize];
+                stack.note(answer, row, Observation::Began(answer.since(started)));
+            }
+            stack.post(answer, Event::Respond(conn));
             return Ok(());
         }
         let task = Task::Answered { bytes: exchange.response, thinking: exchange.server_delay, opened: at == 0 };

@@ -34,7 +34,7 @@ enum Call {
 use Call::{Close, Connect, Note, Stop, Write};
 use Data::{Bytes, Endless, Last, Message};
 use End::{Accepter, Opener};
-use Observation::{Completed, Interval, Probed, Started};
+use Observation::{Began, Completed, Interval, Probed, Started};
 
 /// The events that are due, and all calls with their times in milliseconds.
 #[derive(Default)]
@@ -146,7 +146,7 @@ fn a_download_starts_the_next_file_a_gap_after_the_last_and_none_after_its_stop(
     let file = |at, conn| {
         let completed = Completed { took: LATENCY, ideal };
         let started = [Connect(0), Note(0, Started), Write(conn, Opener, Last(5000))].map(|call| (at, call));
-        [&started[..], &[(at + 10, Note(0, completed))]].concat()
+        [&started[..], &[(at + 10, Note(0, completed)), (at + 20, Note(0, Began(MS * 20)))]].concat()
     };
     let (calls, unfinished) = play(&scenario);
     assert_eq!(calls, [file(0, 0), file(110, 1)].concat());
@@ -228,6 +228,7 @@ fn a_server_responds_after_its_delay_and_the_client_closes_after_the_last_respon
         (0, Connect(0)),
         (0, Note(0, Started)),
         (20, Write(0, Opener, Message(300))),
+        (30, Note(0, Began(MS * 35))),
         (35, Write(0, Accepter, Message(7000))),
         (45, completed(45, 7000, 5, true)),
         (95, Note(0, Started)),
