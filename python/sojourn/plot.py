@@ -211,6 +211,11 @@ def _settle(figure: Figure, dpi: int) -> None:
     figure.set_layout_engine("none")
 
 
+def page_style() -> str:
+    """The style sheet of pages with tables and pictures."""
+    return (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
+
+
 # ---- colours ----
 
 

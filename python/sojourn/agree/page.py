@@ -44,6 +44,7 @@ def write(folder: Path, done: Comparison) -> Path:
     )  # fmt: skip
     ranks = rankings(done.pairs)
     page = environment.get_template("agree.html.j2").render(
+        style=plot.page_style(),
         provenance=provenance(done),
         interrupted=done.interrupted,
         older=done.older,

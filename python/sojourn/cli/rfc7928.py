@@ -20,6 +20,7 @@ from sojourn.cli.base import (
     many,
     open_store,
     picture_format_option,
+    picture_is_asked_for,
     refuse_file,
     rows_as_csv,
     simulated_seconds,
@@ -95,6 +96,7 @@ def rfc7928(
     chosen = suite.chosen(rows)
     refuse_file(out)
     opened = open_store(store)
+    drawn = form == "text" or out is not None or picture_is_asked_for()
     with _progress(chosen) as watch:
         try:
             done = evaluation.evaluate(
@@ -106,6 +108,7 @@ def rfc7928(
                 buffer=buffer,
                 seed=seed,
                 seeds=seeds,
+                pictures=drawn,
                 watch=watch,
             )
         except evaluation.Interrupted:
@@ -114,7 +117,11 @@ def rfc7928(
     for row, one, reason in done.skipped:
         click.echo(f"sojourn: skipped {row} with {one}: {reason}", err=True)
     _show(done, form)
-    click.echo(f"store: {opened.folder}", err=True)
+    if drawn:
+        from sojourn.rfc7928 import page
+
+        click.echo(f"page: {page.write(out or opened.folder / FOLDER / world, done, picture)}", err=True)
+    click.echo(f"{many(done.runs, 'run')}, {done.played} of them played now; store: {opened.folder}", err=True)
 
 
 @contextmanager

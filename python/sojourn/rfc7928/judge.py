@@ -13,11 +13,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from sojourn.means import mean_of
 from sojourn.rfc7928.observed import ALL, LEAST_MBIT, RATED, Seen
 from sojourn.rfc7928.suite import Row
+
+if TYPE_CHECKING:
+    from sojourn.rfc7928.sampled import Sample
 
 MARGIN = 0.05
 """A smaller difference from tail drop does not matter, even if seeds show that it is real."""
@@ -176,8 +179,13 @@ class Evaluation:
     seeds: int
     found: Mapping[str, Sequence[Seen]]
     """By the name of the row."""
+    samples: Mapping[str, Sequence[Sample]]
+    """The first seed's series by the name of the row; empty without pictures."""
     skipped: tuple[tuple[str, str, str], ...] = ()
     """Row, combination and reason of what the world could not play."""
+    runs: int = 0
+    played: int = 0
+    """The number of runs, and of those that were played now."""
 
     @cached_property
     def judged(self) -> list[Judged]:

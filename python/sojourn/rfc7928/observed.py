@@ -26,12 +26,15 @@ MEASURES: Mapping[str, str] = {
     "goodput": "Mbit/s",
     "delay": "ms",
     "completion": "s",
+    "startup": "s",
     "loss": "share",
+    "loss_gap": "ms",
     "pdv_p95": "ms",
     "mos": "",
     "quality": "Mbit/s",
     "unfairness": "",
     "ratio": "",
+    "synchronisation": "share",
     "utilisation": "share",
     "sojourn_mean": "ms",
     "sojourn_p95": "ms",
@@ -39,9 +42,15 @@ MEASURES: Mapping[str, str] = {
     "drops": "packets",
     "marks": "packets",
 }
-"""The measures and their units. `delay` is the mean queuing delay, above the base RTT or half of it; `completion` the
-mean time of transfers or of web pages; `unfairness` at least 1, which is equal shares; `ratio` the goodput of the
-second category over that of the first. Those from `utilisation` on are the queue's."""
+"""The measures and their units.
+
+`delay` is the mean queuing delay: of round trips above the base RTT, of datagrams above half of it. `completion` is the
+mean time of transfers or of web pages, `startup` the mean time until a server begins to send. `loss` is the share of
+packets lost, `loss_gap` the mean time between losses. `pdv_p95` is the 95th percentile of the delay's variation, of
+datagrams one way, otherwise of round trips. `unfairness` is at least 1, which means equal shares; `ratio` is the
+goodput of the second category over that of the first; `synchronisation` is the share of bulk flows that lose in a loss
+event. Those from `utilisation` on are the queue's.
+"""
 
 
 @dataclass(frozen=True)
@@ -61,7 +70,7 @@ class Seen:
     """Mean queuing delay in ms and goodput in Mbit/s of each flow that has both."""
 
 
-COLUMNS = ("seed", "goodput_mbit", "hops", "flows", "jain")
+COLUMNS = ("seed", "goodput_mbit", "hops", "flows", "jain", "losses")
 
 
 def observed(asked: Asked, results: Results) -> Iterator[Seen]:
@@ -96,6 +105,7 @@ def _run(
         "goodput": run["goodput_mbit"],
         "unfairness": _unfairness(asked, goodputs, run),
         "ratio": _ratio(asked, goodputs),
+        "synchronisation": (run["losses"] or {}).get("synchronisation"),
         "utilisation": hop["utilisation"],
         "sojourn_mean": sojourn.get("mean"),
         "sojourn_p95": sojourn.get("p95"),
@@ -117,8 +127,10 @@ def _values(flows: Sequence[Mapping[str, Any]], bases: Mapping[str, float]) -> d
         "goodput": sum(flow["goodput_mbit"] or 0.0 for flow in flows),
         "delay": _mean([_delay(flow, bases) for flow in flows]),
         "completion": _mean([_of(flow, "page_load_s", "mean") or _of(flow, "fct_s", "mean") for flow in flows]),
+        "startup": _mean([_of(flow, "startup_s", "mean") for flow in flows]),
         "loss": loss,
-        "pdv_p95": _mean([_of(flow, "jitter_ms", "p95") for flow in flows]),
+        "loss_gap": _mean([_of(flow, "loss_gap_ms", "mean") for flow in flows]),
+        "pdv_p95": _mean([_of(flow, "jitter_ms" if stream else "rtt_variation_ms", "p95") for flow in flows]),
         "mos": _mean([flow["mos"] for flow in flows]),
         "quality": _mean([_of(flow, "video", "quality_mbit") for flow in flows]),
     }

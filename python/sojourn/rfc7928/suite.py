@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,8 +19,6 @@ TAIL_DROP = "pfifo"
 """The baseline, which is always played (RFC 7928 section 4.3)."""
 DEFAULT = (TAIL_DROP, "codel", "fq_codel", "pie", "fq_pie", "cake", "red", "sfq", "ccaq variant paper")
 """The disciplines that are compared if none are named."""
-K = 10
-"""Goodput is sampled every K longest base RTTs (RFC 7928 section 2.7)."""
 Need = Literal["must", "should", "recommended", "may"]
 """The importance of a row, by RFC 7928 figure 4 and the sections' text."""
 
@@ -52,6 +51,8 @@ class Row:
     need: Need
     file: str
     variants: tuple[Variant, ...] = (Variant(),)
+    cases: tuple[str, ...] = ()
+    """Labels for the combinations of the file's own sweep, in their order; without any, these are its values."""
     pair: tuple[str, str] | None = None
     """Two flows whose goodputs should be equal: the ratio of the second to the first is judged."""
     cumulated: bool = False
@@ -85,19 +86,51 @@ ROWS: tuple[Row, ...] = (
     ),
     Row("4.6", "64 flows and a thin one", "should", "scheduling"),
     Row("5.1.1", "one NewReno flow", "must", "tcp-friendly"),
-    Row("5.1.2", "short flows, IW 3 and 10", "must", "initial-window"),
+    Row("5.1.2", "short flows, IW 3 and 10", "must", "initial-window", cases=("IW 3", "IW 10")),
     Row("5.2", "one CUBIC flow", "must", "aggressive"),
     Row("5.3 I", "datagrams above capacity", "must", "unresponsive"),
     Row("5.3 II", "datagrams and NewReno", "must", "unresponsive-tcp", pair=("udp", "bulk")),
     Row("5.4", "NewReno and LEDBAT", "may", "less-than-best-effort"),
     Row("6.2", "RTT fairness", "must", "rtt-fairness", pair=("category-1", "category-2")),
-    Row("7.2", "bursts, cases I to IV", "must", "bursts"),
+    Row(
+        "7.2",
+        "bursts, cases I to IV",
+        "must",
+        "bursts",
+        cases=("I", "II: with bulk", "III: with video", "IV: with video and bulk"),
+    ),
     Row("8.2.2", "mild congestion", "must", "congestion", (Variant(sets=_flows(MILD)),), cumulated=True),
     Row("8.2.3", "medium congestion", "must", "congestion", (Variant(sets=_flows(MEDIUM)),), cumulated=True),
     Row("8.2.4", "heavy congestion", "must", "congestion", (Variant(sets=_flows(HEAVY)),), cumulated=True),
-    Row("8.2.5", "congestion that varies", "must", "congestion-varying", cumulated=True),
-    Row("8.2.6 I", "capacity that varies slowly", "must", "capacity-slow", cumulated=True),
-    Row("8.2.6 II", "capacity that varies fast", "must", "capacity-fast", cumulated=True),
+    Row(
+        "8.2.5",
+        "congestion that varies",
+        "must",
+        "congestion-varying",
+        cases=("80 to 100 s: mild", "100 to 120 s: medium", "120 to 140 s: heavy"),
+        cumulated=True,
+    ),
+    Row(
+        "8.2.6 I",
+        "capacity that varies slowly",
+        "must",
+        "capacity-slow",
+        cases=(
+            "0 to 20 s: 100 Mbit/s, slow start",
+            "20 to 40 s: 10 Mbit/s",
+            "40 to 60 s: 100 Mbit/s",
+            "60 to 80 s: 10 Mbit/s",
+        ),
+        cumulated=True,
+    ),
+    Row(
+        "8.2.6 II",
+        "capacity that varies fast",
+        "must",
+        "capacity-fast",
+        cases=("0 to 10 s: slow start", "10 to 50 s"),
+        cumulated=True,
+    ),
     Row(
         "8.3",
         "sensitivity to the parameter of delay",
@@ -166,7 +199,7 @@ def disciplines(asked: Sequence[str]) -> list[str]:
     lines = [" ".join(line.split()) for line in asked or DEFAULT]
     for line in lines:
         try:
-            _core.qdisc(re.sub(r"\bbdp\b|(?<=\d)bdp\b", "", line))
+            _values(line)
         except _core.Error as error:
             raise Refusal(str(error)) from error
     first = next((line for line in lines if words.short_name(line) == TAIL_DROP), TAIL_DROP)
@@ -188,12 +221,27 @@ def buffered(line: str, buffer: float) -> str:
     return f"{line} limit {buffer:.4g}bdp"
 
 
+_BDP = re.compile(r"\b[\d.]+bdp\b")
+
+
+def _values(line: str) -> dict[str, Any]:
+    """Returns the parameters of a line by name. A line without a limit has one; sizes in BDP are any size."""
+    values: dict[str, Any] = _core.qdisc(_BDP.sub("100000", buffered(line, 1.0)))["values"]
+    return values
+
+
+def disclosed(line: str) -> str:
+    """Returns a line with all its parameters but the limit, which depends on the row."""
+    full = str(_core.qdisc(_BDP.sub("100000", buffered(line, 1.0)))["full"])
+    return full if _LIMITED.search(line) else re.sub(r" (?:limit|memlimit) \S+", "", full)
+
+
 def marking(line: str) -> str:
     """Returns a line that marks ECN-capable packets, where the discipline can; otherwise the line itself."""
     if re.search(r"\b(?:no)?ecn\b", line):
         return line
     try:
-        _core.qdisc(f"{line} ecn")
+        _values(f"{line} ecn")
     except _core.Error:
         return line
     return f"{line} ecn"
@@ -214,6 +262,11 @@ RED = {"min": 1 / 12, "max": 1 / 4}
 """Linux's defaults of RED's thresholds, as shares of the buffer."""
 
 
+def has_knob(line: str) -> bool:
+    """Returns whether a discipline has a parameter of delay."""
+    return words.disciplines_of(line)[-1] in KNOBS
+
+
 def tuned(line: str, factor: float, buffer: float) -> str:
     """Returns a line whose parameters of delay are changed by a factor. Other disciplines are not changed."""
     kind = words.disciplines_of(line)[-1]
@@ -221,7 +274,7 @@ def tuned(line: str, factor: float, buffer: float) -> str:
         if kind == "red":
             line = _with(line, name, f"{RED[name] * buffer * factor:.4g}bdp")
             continue
-        value = _core.qdisc(line)["values"][name]
+        value = _values(line)[name]
         text = f"{round(value * factor)}" if name == "flow_limit" else f"{round(value * factor / 1000)}us"
         line = _with(line, name, text)
     return line
@@ -261,18 +314,25 @@ class Asked:
 
     def case(self, one: Mapping[str, Any]) -> str:
         """Returns a label for the values of a run besides its discipline."""
-        said = [_said(key, value) for key, value in one.items() if key not in self._fixed]
-        return ", ".join([*([self.variant.label] if self.variant.label else []), *said])
+        own = self._own(one)
+        if self.row.cases:
+            return self.row.cases[self._cases.index(own)]
+        said = [f"{key.removeprefix('flow.').replace('.', ' ')} {words.written(value)}" for key, value in own.items()]
+        return ", ".join([self.variant.label, *said] if self.variant.label else said)
 
-    @property
-    def _fixed(self) -> set[str]:
-        return {*self.variant.lines, *(key for key, _ in self.variant.sets)}
+    def _own(self, one: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the values that the file's own sweep gives to a run."""
+        fixed = {*self.variant.lines, *(key for key, _ in self.variant.sets)}
+        return {key: value for key, value in one.items() if key not in fixed}
 
-
-def _said(key: str, value: Any) -> str:
-    if key == "measure":
-        return f"{value[0]} to {value[1]}"
-    return f"{key.removeprefix('flow.').replace('.', ' ')} {words.written(value)}"
+    @cached_property
+    def _cases(self) -> list[dict[str, Any]]:
+        """The combinations of the file's own sweep, in their order."""
+        found: list[dict[str, Any]] = []
+        for run in self.plan.runs:
+            if (own := self._own(run["set"])) not in found:
+                found.append(own)
+        return found
 
 
 def asked(

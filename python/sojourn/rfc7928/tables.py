@@ -17,7 +17,8 @@ BETTER, WORSE = "+", "-"
 LEGEND = (
     "better, worse: the 95 % interval of the paired ratio to tail drop excludes 1, and the ratio is at least "
     f"{MARGIN:.0%} away from it, in one measure or more; trade: better in one measure and worse in another; same: "
-    f"neither. In the tables of ratios {BETTER} is better and {WORSE} is worse than tail drop."
+    "neither; open: not played, or fewer than two seeds. "
+    f"In the tables of ratios {BETTER} is better and {WORSE} is worse than tail drop."
 )
 
 
