@@ -41,6 +41,18 @@ impl Distribution {
 }
 
 impl Distribution {
+    /// Summarises a list of values exactly, dividing them by `unit`; `None` without values. It is meant for a few values
+    /// over many orders of magnitude, for which a histogram would have many more bins than values.
+    pub fn of_values(mut values: Vec<u64>, unit: f64) -> Option<Distribution> {
+        values.sort_unstable();
+        let max = *values.last()? as f64 / unit;
+        let sum: u128 = values.iter().map(|&value| u128::from(value)).sum();
+        // The smallest value that this fraction of the values does not exceed.
+        let at = |q: f64| values[((q * values.len() as f64).ceil() as usize).max(1) - 1] as f64 / unit;
+        let mean = sum as f64 / values.len() as f64 / unit;
+        Some(Distribution { mean, p50: at(0.5), p75: at(0.75), p95: at(0.95), p99: at(0.99), max })
+    }
+
     /// Summarises the variation of a histogram's values: each minus the smallest one, as RFC 5481 §4.2 defines it for
     /// delays. Divides by `unit`; `None` without samples.
     pub fn above_least<const BITS: u32, C: Cell>(histogram: &Histogram<BITS, C>, unit: f64) -> Option<Distribution> {

@@ -565,7 +565,7 @@ impl FlowWindow {
             fct_s: rare(&transfers.fct, S),
             packets: traffic.packets,
             drops: events.drops,
-            loss_gap_ms: rare(&gaps(&losses), MS),
+            loss_gap_ms: gaps(&losses).map(Box::new),
             completed: events.completed,
             unfinished,
             loss_ratio: measures.as_ref().and_then(|measures| measures.loss_ratio),
@@ -581,11 +581,9 @@ impl FlowWindow {
     }
 }
 
-/// Returns the times between neighbours in an ascending list of times.
-fn gaps(times: &[u64]) -> Histogram {
-    let mut found = Histogram::default();
-    times.windows(2).for_each(|pair| found.add(pair[1] - pair[0]));
-    found
+/// Returns the distribution of the times between neighbours in an ascending list of times, in milliseconds.
+fn gaps(times: &[u64]) -> Option<Distribution> {
+    Distribution::of_values(times.windows(2).map(|pair| pair[1] - pair[0]).collect(), MS)
 }
 
 /// Series of a flow over the whole run.

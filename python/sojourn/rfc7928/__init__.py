@@ -124,7 +124,7 @@ class _Player:
             self.before_s += _seconds(asked)
         self.runs += done.count
         self.skipped += [(name, _text(one["set"]), one["reason"]) for one in done.skipped]
-        return list(observed(asked, done))
+        return observed(asked, done)
 
     def _play(self, asked: Asked, runs: RunsInStore) -> Results:
         def tell(done_s: float, _all_s: float) -> None:

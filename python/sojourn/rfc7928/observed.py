@@ -73,17 +73,19 @@ class Seen:
 COLUMNS = ("seed", "goodput_mbit", "hops", "flows", "jain", "losses")
 
 
-def observed(asked: Asked, results: Results) -> Iterator[Seen]:
-    """Yields the measures of every class in every run of these results."""
+def observed(asked: Asked, results: Results) -> list[Seen]:
+    """Returns the measures of every class in every run of these results, in the order of the plan."""
     from sojourn import columns
 
     abouts = (about for one in results.combinations for about in results.kept.abouts(one).items())
     bases = {index: base_rtts(about) for index, about in abouts}
     indices = results.indices
+    found: dict[int, list[Seen]] = {}
     for places, table in results.kept.batches(indices, COLUMNS):
         for at, run in zip(places, columns.rows_of(table), strict=True):
             index = indices[at]
-            yield from _run(asked, asked.plan.runs[index], run, bases[index])
+            found[index] = list(_run(asked, asked.plan.runs[index], run, bases[index]))
+    return [one for index in sorted(found) for one in found[index]]
 
 
 def _run(

@@ -8,7 +8,7 @@ One picture has the matrix, and one the profiles.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +59,7 @@ def trade_off(done: Evaluation, row: Row) -> Picture:
         len(panels),
         f"{row.name} {row.title}: goodput against queuing delay",
         "A small dot is a flow in a run, the circle the median; the ellipse is the contour at one standard deviation "
-        "of the Gaussian of maximum likelihood. Better is up and to the left.",
+        "of the Gaussian of maximum likelihood. Circles that are drawn later are smaller. Better is up and left.",
         provenance(done),
     )
     for axis, ((case, name), seen) in zip(axes, panels.items(), strict=True):
@@ -70,7 +70,8 @@ def trade_off(done: Evaluation, row: Row) -> Picture:
             about = [case, name, done.names[place]]
             rows += [[*about, "flow", *map(float, point)] for point in points]
             rows.append([*about, "median", *map(float, np.median(points, axis=0))])
-            _cloud(axis, points, paint, done.names[place])
+            # Circles that are drawn later are smaller: where disciplines do the same, all of them are seen.
+            _cloud(axis, points, paint, done.names[place], 4.0 + 0.7 * (len(done.names) - 1 - place))
         _trade_off_axes(axis, f"{case}, {name}" if case else name)
     _names(figure, axes[0])
     data = Data(["case", "class", "discipline", "point", "queuing delay, ms", "goodput, Mbit/s"], rows)
@@ -91,7 +92,7 @@ def ellipse(points: Floats, sigmas: float = SIGMAS, count: int = 90) -> Floats:
     return contour
 
 
-def _cloud(axis: Axes, points: Floats, paint: str, name: str) -> None:
+def _cloud(axis: Axes, points: Floats, paint: str, name: str, size: float) -> None:
     drawn = np.maximum(points, [LEAST_MS, LEAST_MBIT])
     axis.plot(drawn[:, 0], drawn[:, 1], ".", color=paint, markersize=2.5, alpha=0.35, markeredgewidth=0)
     if len(points) > 2:
@@ -99,7 +100,8 @@ def _cloud(axis: Axes, points: Floats, paint: str, name: str) -> None:
         axis.fill(contour[:, 0], contour[:, 1], facecolor=paint, alpha=0.13, linewidth=0)
         axis.plot(contour[:, 0], contour[:, 1], color=paint, linewidth=1.0)
     delay, goodput = np.median(drawn, axis=0)
-    axis.plot([delay], [goodput], "o", color=paint, markersize=6, label=name, markeredgecolor="white")
+    edge: Any = {"markeredgecolor": "white", "markeredgewidth": 0.4}
+    axis.plot([delay], [goodput], "o", color=paint, markersize=size, label=name, **edge)
 
 
 def _decade(axis: Axes) -> None:
@@ -262,6 +264,8 @@ def profiles(done: Evaluation) -> Picture:
         provenance(done),
         height=0.75 + 0.155 * len(done.rows),
     )
+    values = [ratio.value for one in done.judged for ratio in one.ratios.values()]
+    limits = (0.8 * min([0.9, *values]), 1.25 * max([1.1, *values]))
     for place, axis in zip(range(1, len(done.names)), axes, strict=True):
         for down, row in enumerate(done.rows):
             for name, ratio in done.at(row, place).ratios.items():
@@ -275,7 +279,8 @@ def profiles(done: Evaluation) -> Picture:
                 )  # fmt: skip
         axis.axvline(1.0, color=QUIET, linewidth=0.8)
         axis.set_xscale("log")
-        axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=8))
+        axis.set_xlim(*limits)
+        axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=8))
         axis.xaxis.set_minor_locator(NullLocator())
         axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _place: f"{number_text(100 * value)} %"))
         axis.set_yticks(range(len(done.rows)), [row.name for row in done.rows], fontsize=7)
@@ -290,7 +295,7 @@ def profiles(done: Evaluation) -> Picture:
 
 def sensitivity(done: Evaluation, row: Row) -> Picture:
     """Draws delay and goodput against the factor of the parameter of delay, a line for each discipline that has one."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
     levels = dict.fromkeys(one.label.partition(",")[0] for one in row.variants)
     factors = list(dict.fromkeys(one.knob for one in row.variants))
@@ -322,8 +327,9 @@ def sensitivity(done: Evaluation, row: Row) -> Picture:
             axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _place: f"× {number_text(value)}"))
             axis.set_title(f"{level} congestion: {what}", loc="left", fontsize=plot.NAME, color=INK)
         axes[2 * at].set_yscale("log")
+        axes[2 * at].yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=8))
+        axes[2 * at].yaxis.set_minor_locator(NullLocator())
         axes[2 * at].yaxis.set_major_formatter(FuncFormatter(lambda value, _place: number_text(value)))
-        axes[2 * at].yaxis.set_minor_formatter(FuncFormatter(lambda value, _place: number_text(value)))
     _names(figure, axes[0])
     data = Data(["congestion", "discipline", "factor", "queuing delay, ms", "goodput, Mbit/s"], rows)
     return Picture(f"{_stem(row)}-sensitivity", f"{row.name} {row.title}", "", figure, data)
@@ -357,7 +363,7 @@ def _figure(
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    across = min(across, max(count, 1))
+    across, height = min(across, max(count, 1)), height if count > 1 else 1.6 * height
     down = -(-max(count, 1) // across)
     with mpl.rc_context(plot.STYLE):
         words = (*plot.headline_block(title, subtitle, plot.WIDTH), *plot.footer_block(footer, plot.WIDTH))
