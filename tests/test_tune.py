@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import configparser
+import csv
+import io
 import json
 import re
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +19,7 @@ from hypothesis import strategies as st
 
 from conftest import Run, kernel_or_skip, skip_loudly
 from sojourn import _core
+from sojourn.errors import Refusal
 from sojourn.kernel import boot
 from sojourn.line import ACCESS
 from sojourn.plan import load
@@ -72,7 +76,7 @@ def test_todays_rules_are_those_of_their_sources() -> None:
     found = {one.baseline: one for one in candidates.baselines(home(), candidates.DISCIPLINES)}
     assert found["no shaper"].lines == ("fq_codel", "fq_codel")
     assert found["sqm-scripts' rule"].lines == (
-        "htb rate 18mbit child fq_codel target 5000us interval 100000us",
+        "htb rate 18mbit child fq_codel target 5ms interval 100ms",
         "htb rate 1800kbit child fq_codel target 7773us interval 102773us",
     )
     assert found["cake's rule"].lines == ("cake bandwidth 18mbit", "cake bandwidth 1800kbit")
@@ -105,6 +109,9 @@ def test_every_setting_is_a_discipline_of_tc_and_no_target_is_shorter_than_a_pac
                 assert target is not None
                 seconds = int(target[1]) * {"us": 1e-6, "ms": 1e-3, "s": 1.0}[target[2]]
                 assert seconds >= candidates.packet_s(queue), line
+                interval = re.search(r"interval (\d+)(us|ms|s)", line)
+                assert interval is not None
+                assert int(interval[1]) * {"us": 1e-6, "ms": 1e-3, "s": 1.0}[interval[2]] > seconds, line
 
 
 def test_a_scenarios_queue_keeps_its_room_and_gets_no_shaper(slow: Path) -> None:
@@ -152,6 +159,24 @@ def test_steps_of_a_rate_keep_their_times(tmp_path: Path) -> None:
     assert task.at_rate(one, 0.5).document["hop"][0]["rate"] == [["0s", "1mbit"], ["10s", "0.5mbit"]]
 
 
+SCENARIOS = Path(__file__).parents[1] / "scenarios"
+
+
+@pytest.mark.parametrize("name", ["static-1.5mbit", "ten-packet-buffer", "fading-link", "ccaq-100ms", "lte-trace"])
+def test_every_variation_of_a_scenario_can_be_played(name: str) -> None:
+    """Flows with a list of RTTs have as many as there are flows, and an added ping has the RTT of the others."""
+    one = task_of_plan(load(SCENARIOS / f"{name}.toml"))
+    found = task.variations(one)
+    assert {"RTT +50 %", "BBR"} <= set(found)
+    for other in (one, *found.values()):
+        assert len(other.plan([("codel",)], 1, 1)) == 1
+
+
+def test_a_queue_on_a_link_without_a_rate_is_refused() -> None:
+    with pytest.raises(Refusal, match="nothing waits there"):
+        task_of_plan(load(SCENARIOS / "fading-link.toml"), ["bottleneck.up"])
+
+
 # ---- judging ----
 
 
@@ -160,7 +185,7 @@ def scores(*rows: tuple[float, float], kinds: Sequence[str] = (), baselines: Seq
     names = kinds or ["fq_codel"] * len(rows)
     today = baselines or [""] * len(rows)
     made = [
-        Candidate(kind, (f"{kind} {place}",), 0.9, baseline=name)
+        Candidate(kind, (f"{kind} {place}",), 0.9, (kind,), baseline=name)
         for place, (kind, name) in enumerate(zip(names, today, strict=True))
     ]
     little = np.array([0.0, 0.001, 0.002])
@@ -185,12 +210,31 @@ def test_no_two_settings_dominate_each_other_and_the_cheapest_is_not_dominated(r
         assert not theirs.dominates or rows[cheapest][0] >= 0.97 * max(rate for rate, _ in rows)
 
 
+def test_a_gain_in_one_direction_does_not_hide_a_loss_in_the_other() -> None:
+    found = scores((1.0, 10.0), (1.3, 10.0))
+    both = replace(found, goodput={"right": found.goodput["left"][::-1] * 10, "left": found.goodput["left"]})
+    compared = judge.compare(both, 1, 0)
+    assert compared.verdicts == {"right": "worse", "left": "better", "sparse": "same"}
+    assert not compared.dominates
+    assert not compared.is_dominated
+
+
+def test_a_setting_with_which_no_page_is_ever_complete_is_the_worst() -> None:
+    found = scores((1.8, 10.0), (1.8, 10.0))
+    pages = np.array([[0.5, 0.6, 0.7], [np.nan] * 3])
+    costs = judge.costs(replace(found, pages=pages))
+    assert costs[1] > costs[0] + 100
+    worse = search.regrets(replace(found, pages=pages))["pages"]
+    assert worse[0] == 0
+    assert np.isnan(worse[1])
+
+
 def test_a_difference_counts_from_a_step_on() -> None:
     found = scores((1.0, 10.0), (1.01, 10.9), (1.05, 12.0), (1.05, 9.9))
     words = [judge.compare(found, place, 0).verdicts for place in range(4)]
-    assert words[1] == {"throughput": "same", "sparse": "same"}
-    assert words[2] == {"throughput": "better", "sparse": "worse"}
-    assert words[3] == {"throughput": "better", "sparse": "same"}
+    assert words[1] == {"left": "same", "sparse": "same"}
+    assert words[2] == {"left": "better", "sparse": "worse"}
+    assert words[3] == {"left": "better", "sparse": "same"}
     assert judge.compare(found, 3, 0).dominates
     assert judge.compare(found, 0, 3).is_dominated
 
@@ -211,7 +255,7 @@ def test_a_setting_whose_shaper_exceeds_the_lowest_rate_is_not_chosen() -> None:
     found = scores((1.8, 8.0), (1.6, 8.0))
     uncertain = Scores(
         home("upload", uncertain=0.15),
-        (found.candidates[0], Candidate("fq_codel", ("x",), 0.842)),
+        (found.candidates[0], Candidate("fq_codel", ("x",), 0.842, ("fq_codel",))),
         found.seeds,
         found.goodput,
         found.sparse,
@@ -224,7 +268,7 @@ def test_a_setting_whose_shaper_exceeds_the_lowest_rate_is_not_chosen() -> None:
 
 def test_the_flat_range_of_a_parameter_ends_where_the_cost_grows() -> None:
     costs = {0.01: 3.0, 0.02: 0.5, 0.04: 0.0, 0.08: 0.9, 0.16: 1.1, 0.32: 0.0}
-    one = Candidate("cake", ("cake",), 0.95)
+    one = Candidate("cake", ("cake",), 0.95, ("cake",))
     steps = [search.Step(one, "rtt", value, cost, is_chosen=value == 0.04) for value, cost in costs.items()]
     assert search.flat(steps, "rtt") == (0.02, 0.08)
 
@@ -241,11 +285,11 @@ def test_tc_lines_shape_what_is_received_behind_the_line(tmp_path: Path) -> None
         "tc qdisc replace dev eth0 handle ffff: ingress",
         "tc filter replace dev eth0 parent ffff: protocol all prio 1 handle 1 matchall"
         " action mirred egress redirect dev ifb4eth0",
-        "tc qdisc replace dev ifb4eth0 root cake bandwidth 19mbit rtt 60ms overhead 18 mpu 64 ingress",
-        "tc qdisc replace dev eth0 root cake bandwidth 1900kbit rtt 60ms overhead 18 mpu 64",
+        "tc qdisc replace dev ifb4eth0 root cake bandwidth 19mbit nat rtt 60ms overhead 18 mpu 64 ingress",
+        "tc qdisc replace dev eth0 root cake bandwidth 1900kbit nat rtt 60ms overhead 18 mpu 64",
     ]
     assert lines.undo == ["tc qdisc del dev eth0 ingress", "ip link del dev ifb4eth0", "tc qdisc del dev eth0 root"]
-    assert router.ifb("enp0s31f6.100") == "ifb4enp0s31f6.1", "names of devices have at most 15 letters"
+    assert router.ifb("enp0s31f6.100") == "ifbp0s31f6.100", "names of devices have at most 15 letters"
 
 
 COMMANDS = """\
@@ -290,6 +334,9 @@ def test_uci_and_networkd_lines_have_the_form_of_their_files(one: Task, kind: st
                 r"uci (set sqm\.\w+(\.\w+)?=('[^']*'|\w+)|commit sqm)|/etc/init\.d/sqm restart", line
             ), line
         for name, lines in found["networkd"].files.items():
+            if not name:
+                assert all(line.startswith(("tc ", "ip ")) for line in lines)
+                continue
             assert re.fullmatch(r"/etc/systemd/network/\d\d-[\w.]+\.(network|netdev)", name)
             parser = configparser.ConfigParser(strict=False, interpolation=None)
             parser.optionxform = str  # type: ignore[assignment, method-assign]
@@ -301,7 +348,7 @@ def test_uci_and_networkd_lines_have_the_form_of_their_files(one: Task, kind: st
 
 TIME, RATE, WHOLE = r"\d+(us|ms|s)", r"\d+[KMG]?", r"\d+"
 NETWORKD = {
-    "NetDev": {"Name": r"ifb4[\w.]+", "Kind": "ifb"},
+    "NetDev": {"Name": r"ifb[\w.]+", "Kind": "ifb"},
     "Match": {"Name": r"[\w.]+"},
     "CAKE": {
         "Parent": "root",
@@ -310,6 +357,7 @@ NETWORKD = {
         "MPUBytes": WHOLE,
         "CompensationMode": "none|atm|ptm",
         "RTTSec": TIME,
+        "NAT": "yes",
     },
     "HierarchyTokenBucket": {"Parent": "root", "Handle": WHOLE, "DefaultClass": WHOLE},
     "HierarchyTokenBucketClass": {"Parent": "1:0", "ClassId": "1:1", "Rate": RATE, "OverheadBytes": WHOLE},
@@ -349,6 +397,9 @@ def test_a_setting_is_found_shown_and_found_again_without_playing(sojourn: Run, 
     }
     again = sojourn(*words, "-f", "json")
     assert " 0 of them played now" in again.stderr
+    rows = list(csv.DictReader(io.StringIO(sojourn(*words, "-f", "csv").stdout)))
+    assert sum(int(row["chosen"]) for row in rows) == 1
+    assert all(float(row["goodput_down_mbit"]) > 1 for row in rows)
     found = json.loads(again.stdout)
     assert found["chosen"]["discipline"] == "fq_codel"
     assert found["chosen"]["ping_above_base_p95_ms"]["mean"] < 20
@@ -370,9 +421,11 @@ def test_a_setting_is_found_shown_and_found_again_without_playing(sojourn: Run, 
         (("--down", "20mbit", "--up", "2mbit", "--hop", "line"), "expected SCENARIO with them"),
         (("--down", "20mbit", "--up", "2mbit", "--interface", "a b"), "expected a device's name"),
         (("--down", "20mbit", "--up", "2mbit", "--uncertain", "95"), "expected a whole number from 0 to 90"),
-        (("FILE", "--down", "20mbit"), "expected either SCENARIO"),
+        (("FILE", "--down", "20mbit"), "--down describes a line"),
         (("FILE", "--hop", "lin"), "nearest is line"),
-        (("FILE", "--seed", "3"), "expected --seeds"),
+        (("FILE", "--seeds", "1"), "expected a whole number from 2"),
+        (("FILE", "--mix", "work"), "--mix describes a line"),
+        (("FILE", "--hop", "line", "--hop", "line"), "at most one queue of each direction"),
     ],
 )
 def test_bad_input_says_what_was_expected(sojourn: Run, slow: Path, words: tuple[str, ...], said: str) -> None:

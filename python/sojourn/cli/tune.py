@@ -19,14 +19,17 @@ from sojourn.cli.base import (
     many,
     open_store,
     optional_scenario,
+    parse_sets,
     picture_format_option,
     refuse_file,
-    set_options,
     simulated_seconds,
     store_option,
+    warn,
 )
 from sojourn.cli.new import line_options
 from sojourn.errors import nearest_of
+from sojourn.line import time_text
+from sojourn.words import cell_text
 
 if TYPE_CHECKING:
     from sojourn.executors import Executor
@@ -36,8 +39,8 @@ if TYPE_CHECKING:
     from sojourn.tune.summary import Table
     from sojourn.tune.task import Task
 
-SEEDS = 10
-"""Seeds of the final, if the user does not say it."""
+GEO_S = 0.4
+"""No round trip over a geostationary satellite is shorter."""
 LANGUAGES = ("tc", "uci", "networkd")
 
 
@@ -62,7 +65,7 @@ Examples:
     type=int,
     callback=bounded(0, 90),
     metavar="PERCENT",
-    help="How far the line's real rate may be below the stated one [default: 4].",
+    help="How far the line's real rate may be below the stated one [default: 4; with SCENARIO: 0].",
 )
 @click.option(
     "--duration",
@@ -75,7 +78,11 @@ Examples:
     "--hop", "hops", multiple=True, metavar="NAME", help="With SCENARIO: the queue to tune [default: the slowest]."
 )
 @click.option(
-    "--qdisc", "disciplines", multiple=True, metavar="NAME", help="A discipline to tune. Repeatable [default: six]."
+    "--qdisc",
+    "disciplines",
+    multiple=True,
+    metavar="NAME",
+    help="A discipline to tune. Repeatable [default: all that can be tuned].",
 )
 @click.option(
     "--confirm", type=int, callback=bounded(1, 1000), metavar="N", help="Play the result in the kernel, N seeds."
@@ -90,7 +97,23 @@ Examples:
 @click.option(
     "--interface", default="eth0", show_default=True, metavar="NAME", help="The router's interface to the line."
 )
-@set_options
+@click.option(
+    "--seeds",
+    type=int,
+    callback=bounded(2, 10_000),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="Seeds with which the finalists are compared.",
+)
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=parse_sets,
+    help="With SCENARIO: set a key of it. Repeatable.",
+)
 @store_option
 @click.option(
     "--out",
@@ -116,8 +139,7 @@ def tune(
     router: str,
     interface: str,
     sets: list[tuple[str, str]],
-    seed: int | None,
-    seeds: int | None,
+    seeds: int,
     store: Path,
     out: Path | None,
     executor: Executor,
@@ -136,13 +158,11 @@ def tune(
     chosen = _disciplines(disciplines)
     _refuse_interface(interface)
     refuse_file(out)
-    if seed is not None:
-        fail("--seed: a search has its own seeds; expected --seeds, the number of seeds of the final")
     task = _task(file, hops, sets, down, up, rtt, buffer, access, mix, uncertain, duration)
     opened = open_store(store)
     player = search.Player(lambda: RunsInStore(opened), executor, watch=lambda stage: simulated_seconds(stage))
     try:
-        found = search.search(task, chosen, player, seeds or SEEDS)
+        found = search.search(task, chosen, player, seeds)
         if confirm:
             found = _confirm(found, player, confirm)
     except search.Interrupted:
@@ -167,9 +187,10 @@ def _disciplines(asked: Sequence[str]) -> list[str]:
 def _refuse_interface(name: str) -> None:
     import re
 
-    if not re.fullmatch(r"[A-Za-z0-9_.@-]{1,15}", name):
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,14}", name):
         fail(
-            f"--interface = {name}: expected a device's name of 1 to 15 letters, digits, '.', '_' and '-', such as eth0"
+            f"--interface = {name}: expected a device's name of 1 to 15 letters, digits, '.', '_', '@' and '-', "
+            "such as eth0"
         )
 
 
@@ -190,8 +211,9 @@ def _task(
 
     share = None if uncertain is None else uncertain / 100
     if file is not None:
-        if down is not None or up is not None or duration is not None:
-            fail("--down, --up and --duration describe a line: expected either SCENARIO, or --down and --up")
+        given = [name for name in LINE if _is_given(name)]
+        if given:
+            fail(f"--{given[0]} describes a line: expected either SCENARIO, or --down and --up")
         return task_of_plan(load_plan(file, sets, None, None), hops, share or 0.0)
     if down is None or up is None:
         fail("expected the line's rates, such as --down 20mbit --up 2mbit, or a SCENARIO")
@@ -200,7 +222,19 @@ def _task(
     if mix not in MIXES:
         known = "; ".join(f"{name}: {words}" for name, (words, _) in MIXES.items())
         fail(f"--mix = {mix}: expected one of {known}{nearest_of(mix, list(MIXES))}")
+    if access == "geo" and rtt < GEO_S:
+        warn([f"--rtt = {time_text(rtt)}: a path over a geostationary satellite takes about 600 ms; say --rtt"])
     return task_of_line(down, up, rtt, buffer, access, mix, share, duration)
+
+
+LINE = ("down", "up", "rtt", "buffer", "access", "mix", "duration")
+"""Options that describe a line, and are not for a scenario."""
+
+
+def _is_given(name: str) -> bool:
+    """Returns whether an option is on the command line."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is click.core.ParameterSource.COMMANDLINE
 
 
 def _confirm(found: Found, player: Player, seeds: int) -> Found:
@@ -224,8 +258,9 @@ def _show(found: Found, lines: dict[str, Lines], asked: Lines, form: str) -> Non
         click.echo(records.to_json(summary.as_dict(found, lines)))
         return
     if form == "csv":
-        table = summary.finalists(found)
-        click.echo(rows_as_csv(table.heads, table.rows), nl=False)
+        heads, rows = summary.numbers(found)
+        cells = [["" if cell is None else cell_text(cell) for cell in row] for row in rows]
+        click.echo(rows_as_csv(heads, cells), nl=False)
         return
     for sentence in summary.headline(found):
         screen.say(sentence)
@@ -239,7 +274,7 @@ def _show(found: Found, lines: dict[str, Lines], asked: Lines, form: str) -> Non
     if steps := summary.sensitivity(found):
         screen.print_lines(
             [
-                "how exact the parameters must be (one at a time; flat: nothing gets worse by more than counts)",
+                "how exact the parameters must be (one changed at a time)",
                 *(f"  {one}" for one in steps),
                 "",
             ]

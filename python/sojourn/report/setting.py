@@ -48,6 +48,6 @@ def origin(found: Found) -> str:
     seeds = found.final.seeds
     worlds = f"{found.final.world} and kernel" if found.confirmed else found.final.world
     return (
-        f"{len(found.searched.candidates)} settings searched  ·  {len(seeds)} fresh seeds ({seeds[0]}–{seeds[-1]})"
+        f"{len(found.searched.candidates)} settings compared  ·  {len(seeds)} fresh seeds ({seeds[0]}–{seeds[-1]})"
         f"  ·  world {worlds}  ·  sojourn {_core.__version__}"
     )

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 
 from sojourn.line import PACKET, rate_text, time_text
 from sojourn.tune.task import Queue, Task
+from sojourn.words import number_text
 
 DISCIPLINES = ("codel", "fq_codel", "pie", "fq_pie", "cake", "ccaq")
 """The disciplines that are tuned if none is named."""
 FIFOS = ("pfifo", "bfifo")
+CODELS = ("codel", "fq_codel")
 SINGLE_QUEUE = ("codel", "pie")
 """Disciplines in which all flows share a queue."""
 STOCK = ("codel", "fq_codel", "pie", "fq_pie", "cake")
@@ -60,21 +62,32 @@ class Candidate:
     """The discipline of each queue, as tc writes it."""
     share: float | None
     """The shaper's rate as a share of the stated one; None without a shaper."""
+    inner: tuple[str, ...] = ()
+    """The discipline of each queue without the shaper."""
     parameters: Parameters = field(default_factory=dict, hash=False)
     baseline: str = ""
     """The name of a setting that people use today without a search; empty for one of the grid."""
 
     @property
     def label(self) -> str:
-        """The discipline with its parameters for the first queue, and the shaper's share."""
-        inner = self.lines[0].rpartition(" child ")[2]
-        if self.share is None:
-            return inner
-        words = inner.split()
-        if "bandwidth" in words:
-            place = words.index("bandwidth")
-            del words[place : place + 2]
-        return f"{' '.join(words)} at {self.share:.1%}".replace(".0%", "%").replace("%", " %")
+        """The discipline with its parameters, and the shaper's share."""
+        return self.name if self.share is None else f"{self.name} at {percent(self.share)}"
+
+    @property
+    def name(self) -> str:
+        """The discipline with its parameters. If these differ between the directions, both are named: the first queue
+        is the download's where there are two.
+        """
+        first, *rest = self.inner
+        if all(one == first for one in rest):
+            return first
+        other = rest[0].removeprefix(f"{self.kind}").strip() or "defaults"
+        return f"{first if first != self.kind else f'{first} defaults'} down, {other} up"
+
+
+def percent(share: float) -> str:
+    """A share in percent."""
+    return f"{number_text(100 * share)} %"
 
 
 def highest_share(uncertain: float) -> float:
@@ -116,16 +129,26 @@ def distance(one: Candidate) -> float:
 
 
 def candidate(task: Task, kind: str, parameters: Parameters, share: float | None, baseline: str = "") -> Candidate:
-    """Returns a discipline with these parameters for all queues of the task, shaped at a share of the rate."""
+    """Returns a discipline with these parameters for all queues of the task. Where a queue needs a shaper, it gets one
+    at this share of the rate.
+    """
+    inner = tuple(" ".join([kind, *inner_words(kind, parameters, queue)]) for queue in task.queues)
+    return _shaped(task, kind, inner, share, parameters, baseline)
+
+
+def _shaped(
+    task: Task, kind: str, inner: tuple[str, ...], share: float | None, parameters: Parameters, baseline: str
+) -> Candidate:
     lines = []
-    for queue in task.queues:
-        own = " ".join([kind, *inner_words(kind, parameters, queue)])
-        if not queue.shaped:
-            share = 1.0 if kind == "cake" and queue.constant and baseline != PLAIN_CAKE else None
-        lines.append(own if share is None else shaped(own, queue, share))
-    return Candidate(
-        kind, tuple(lines), share if any(queue.shaped for queue in task.queues) else None, parameters, baseline
-    )
+    for queue, line in zip(task.queues, inner, strict=True):
+        if queue.shaped:
+            lines.append(line if share is None else shaped(line, queue, share))
+        elif kind == "cake" and queue.constant and baseline != PLAIN_CAKE:
+            lines.append(shaped(line, queue, 1.0))
+        else:
+            lines.append(line)
+    any_shaped = any(queue.shaped for queue in task.queues)
+    return Candidate(kind, tuple(lines), share if any_shaped else None, inner, parameters, baseline)
 
 
 def shaped(line: str, queue: Queue, share: float) -> str:
@@ -145,21 +168,25 @@ def shaped_bps(queue: Queue, share: float) -> int:
 
 
 def inner_words(kind: str, parameters: Parameters, queue: Queue) -> Iterator[str]:
-    """The parameters of a discipline in a queue. The target is at least a packet's time, and ingress is for
-    downloads."""
+    """The parameters of a discipline in a queue. CoDel's target is at least a packet's time, and its interval at least
+    twice the target. ingress is for downloads.
+    """
     if queue.limit is not None and kind not in ("cake", "noqueue"):
         yield f"limit {queue.limit}"
-    for name, value in parameters.items():
+    times = {name: float(value) for name, value in parameters.items() if not isinstance(value, bool)}
+    if kind in CODELS and "target" in times:
+        times["target"] = max(times["target"], 1.25 * packet_s(queue))
+        times["interval"] = max(times.get("interval", DEFAULTS[kind]["interval"]), 2 * times["target"])
+    for name in parameters:
         if name == "ingress":
             if queue.direction == "right" and queue.shaped:
                 yield name
         elif name == "variant":
             yield "variant paper"
         elif name == "multiplier":
-            yield f"multiplier {value:g}"
+            yield f"multiplier {times[name]:g}"
         else:
-            least = 1.25 * packet_s(queue) if name == "target" and kind in ("codel", "fq_codel") else 0.0
-            yield f"{name} {time_text(rounded_s(max(float(value), least)))}"
+            yield f"{name} {time_text(rounded_s(times[name]))}"
 
 
 # ---- the grid ----
@@ -233,10 +260,12 @@ def baselines(task: Task, disciplines: Sequence[str]) -> list[Candidate]:
     shaped_here = any(queue.shaped for queue in task.queues)
     share = BY_HAND if shaped_here else None
     if shaped_here:
-        first = Candidate("fq_codel", tuple("fq_codel" for _ in task.queues), None, {}, "no shaper")
+        lines = tuple("fq_codel" for _ in task.queues)
+        first = Candidate("fq_codel", lines, None, lines, {}, "no shaper")
     else:
         rooms = [1000 if queue.limit is None else queue.limit for queue in task.queues]
-        first = Candidate("pfifo", tuple(f"pfifo limit {room}" for room in rooms), None, {}, "tail drop")
+        lines = tuple(f"pfifo limit {room}" for room in rooms)
+        first = Candidate("pfifo", lines, None, lines, {}, "tail drop")
     found = [first]
     for kind in disciplines:
         default: Parameters = {"variant": True} if kind == "ccaq" else {}
@@ -251,11 +280,11 @@ def baselines(task: Task, disciplines: Sequence[str]) -> list[Candidate]:
 
 def _sqm(task: Task, share: float | None) -> Candidate:
     """The rule of sqm-scripts: fq_codel, with a target and an interval by the rate of each queue."""
-    lines = []
+    inner, parameters = [], {}
     for queue in task.queues:
         target = sqm_target_s(queue.rate_bps * (share or 1.0)) if queue.rate_bps else 0.005
-        interval = 0.095 + target
+        parameters = {"target": target, "interval": 0.095 + target}
         room = "" if queue.limit is None else f" limit {queue.limit}"
-        line = f"fq_codel{room} target {round(target * 1e6)}us interval {round(interval * 1e6)}us"
-        lines.append(shaped(line, queue, share) if queue.shaped and share is not None else line)
-    return Candidate("fq_codel", tuple(lines), share, {}, "sqm-scripts' rule")
+        times = " ".join(f"{name} {time_text(round(value, 6))}" for name, value in parameters.items())
+        inner.append(f"fq_codel{room} {times}")
+    return _shaped(task, "fq_codel", tuple(inner), share, parameters, "sqm-scripts' rule")

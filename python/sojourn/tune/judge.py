@@ -41,14 +41,20 @@ GOOD = 0.05
 """A setting of today is good if it meets the conditions and loses at most this share of throughput."""
 EQUAL = 0.003
 """A loss of at most this share is none. A larger one is a loss if the seeds show it, or if it is a step."""
-STRICT = ("throughput", "own")
+WAYS = ("right", "left")
+"""Directions, whose goodputs are judged one by one."""
+STRICT = (*WAYS, "own")
 """The numbers in which an improvement on a good setting may lose nothing; in the others it may lose a step."""
 STEPS = {"throughput": 0.02, "sparse": 0.05, "pages": 0.03, "own": 0.1}
 """The smallest relative difference in each number that counts."""
 LEAST_STEP_MS = {"sparse": 1.0, "own": 2.0}
 """The smallest absolute difference that counts, in ms."""
-JUDGED = ("throughput", "sparse", "pages")
-"""The numbers in which a setting can be better or worse than another. `own` only chooses between near-equals."""
+JUDGED = (*WAYS, "sparse", "pages")
+"""The numbers in which a setting can be better or worse than another: the goodput of each direction, the sparse flows'
+delay, and the time of pages. `own` only chooses between near-equals."""
+MISSING = 2.0
+"""A setting without a number that others have, such as one with which no page is ever complete, counts as this many
+times as bad as the worst of these."""
 
 
 @dataclass(frozen=True)
@@ -104,17 +110,20 @@ class Scores:
         return np.asarray(np.mean(shares, axis=0))
 
     def number(self, name: str) -> Floats:
-        """One of `throughput`, `sparse`, `pages` and `own`."""
+        """One of `throughput`, `sparse`, `pages`, `own`, and the goodput of a direction; NaN where it does not
+        exist."""
+        if name in WAYS:
+            return self.goodput.get(name, np.full_like(self.sparse, np.nan))
         found: Floats = getattr(self, name)
         return found
 
     def mean(self, name: str, place: int) -> Mean | None:
         """The mean of a number over the seeds, for one setting."""
-        return mean_of(_present(self.number(name)[place]))
+        return mean_of(present(self.number(name)[place]))
 
     def goodput_mean(self, way: str, place: int) -> Mean | None:
         """The mean goodput in a direction, Mbit/s."""
-        return mean_of(_present(self.goodput[way][place]))
+        return mean_of(present(self.goodput[way][place]))
 
     def of(self, wanted: Sequence[Candidate]) -> Scores:
         """The scores of some of the settings, in this order."""
@@ -174,7 +183,7 @@ def _packet_ms(task: Task) -> float:
 
 def violations(scores: Scores) -> dict[str, Floats]:
     """Returns by how many steps each setting breaks each condition, by the condition's name; zero if it meets it."""
-    sparse, own, pages = (_means(scores.number(name)) for name in ("sparse", "own", "pages"))
+    sparse, own, pages = (_judged(scores, name) for name in ("sparse", "own", "pages"))
     own_bound = own_bound_ms(scores.task)
     shared = np.array([one.kind in FIFOS or one.kind in SINGLE_QUEUE for one in scores.candidates])
     bound = np.where(shared, max(SHARED * own_bound, sparse_bound_ms(scores.task)), sparse_bound_ms(scores.task))
@@ -211,7 +220,7 @@ def costs(scores: Scores) -> Floats:
     total = 100.0 * sum(np.where(one > 0, 1 + one / 10, 0) for one in violations(scores).values())
     total = total + LOST * np.maximum(lost(scores) - NEAR, 0) / STEPS["throughput"]
     for name in ("sparse", "pages", "own"):
-        means = _means(scores.number(name))
+        means = _judged(scores, name)
         if not np.isnan(means).all():
             best = float(np.nanmin(means))
             total = total + np.nan_to_num((means - best) / _step(name, best))
@@ -225,7 +234,7 @@ def ranked(scores: Scores, kind: str) -> list[int]:
     without being worse in anything, the one with the highest throughput first: nobody has to weigh a gain against a
     loss.
     """
-    of_kind = [place for place, one in enumerate(scores.candidates) if one.kind == kind and _eligible(scores.task, one)]
+    of_kind = [place for place, one in enumerate(scores.candidates) if one.kind == kind and eligible(scores.task, one)]
     own = scores.of([scores.candidates[place] for place in of_kind])
     cost, gone, broken = costs(own), lost(own), _broken(own)
     places = list(range(len(of_kind)))
@@ -241,12 +250,21 @@ def ranked(scores: Scores, kind: str) -> list[int]:
     return [of_kind[one] for one in places]
 
 
-def _eligible(task: Task, one: Candidate) -> bool:
+def eligible(task: Task, one: Candidate) -> bool:
     """Returns whether a setting may be chosen: its shaper, where one is needed, fits into the lowest rate of the
     line."""
     if not any(queue.shaped for queue in task.queues):
         return True
     return one.share is not None and one.share <= highest_share(task.uncertain)
+
+
+def _judged(scores: Scores, name: str) -> Floats:
+    """Returns the means of a number of which less is better. A setting that lacks it counts as worse than all
+    others."""
+    means = _means(scores.number(name))
+    if np.isnan(means).all():
+        return means
+    return np.where(np.isnan(means), MISSING * float(np.nanmax(means)), means)
 
 
 def _improves(scores: Scores, place: int, other: int) -> bool:
@@ -255,21 +273,23 @@ def _improves(scores: Scores, place: int, other: int) -> bool:
     better = False
     for name in (*JUDGED, "own"):
         numbers = scores.number(name)
-        apart = mean_of(_present(numbers[place] - numbers[other]))
+        apart = mean_of(present(numbers[place] - numbers[other]))
         if apart is None:
             continue
-        gain = apart.value if name == "throughput" else -apart.value
+        gain = apart.value if name in WAYS else -apart.value
         level = abs(float(np.nanmean(numbers[other])))
         shown = max(EQUAL * level, min(apart.half_width or 0.0, _step(name, level)))
         if -gain > (shown if name in STRICT else _step(name, level)):
             return False
-        better = better or gain > apart.half_width if apart.half_width else better or gain > EQUAL * level
+        better = better or gain > max(
+            LEAST_STEP_MS["own"] if name == "own" else _step(name, level) / 2, apart.half_width or 0.0
+        )
     return better
 
 
 def _step(name: str, value: float) -> float:
     """Returns the smallest difference that counts, from this value of a number."""
-    return max(STEPS[name] * abs(value), LEAST_STEP_MS.get(name, 0.0), 1e-9)
+    return max(STEPS["throughput" if name in WAYS else name] * abs(value), LEAST_STEP_MS.get(name, 0.0), 1e-9)
 
 
 # ---- one setting against another ----
@@ -300,7 +320,7 @@ def compare(scores: Scores, place: int, other: int) -> Compared:
     verdicts: dict[str, Verdict] = {}
     for name in JUDGED:
         numbers = scores.number(name)
-        apart = mean_of(_present(numbers[place] - numbers[other]))
+        apart = mean_of(present(numbers[place] - numbers[other]))
         if apart is None:
             continue
         differences[name] = apart
@@ -308,11 +328,12 @@ def compare(scores: Scores, place: int, other: int) -> Compared:
         if abs(apart.value) <= max(apart.half_width or 0.0, step):
             verdicts[name] = "same"
         else:
-            verdicts[name] = "better" if (apart.value > 0) == (name == "throughput") else "worse"
+            verdicts[name] = "better" if (apart.value > 0) == (name in WAYS) else "worse"
     return Compared(differences, verdicts)
 
 
-def _present(values: Floats) -> list[float | None]:
+def present(values: Floats) -> list[float | None]:
+    """Returns numbers with None in place of NaN, as means take them."""
     return [None if np.isnan(value) else float(value) for value in values]
 
 

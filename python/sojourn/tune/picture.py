@@ -56,26 +56,38 @@ def _means(scores: Scores, name: str) -> list[float]:
     return [np.nan if mean is None else mean.value for mean in found]
 
 
+def shares(scores: Scores, reference: Scores) -> list[float]:
+    """Returns each setting's goodput as a share of the highest of the reference, averaged over the directions."""
+    places = range(len(scores.candidates))
+    if not scores.goodput:
+        return [1.0 for _ in places]
+    columns = []
+    for way in scores.goodput:
+        found = [reference.goodput_mean(way, one) for one in range(len(reference.candidates))]
+        highest = max(mean.value for mean in found if mean)
+        columns.append([mean.value / highest if (mean := scores.goodput_mean(way, place)) else 0.0 for place in places])
+    return [float(np.mean(row)) for row in zip(*columns, strict=True)]
+
+
 def _front(axis: Axes, found: Found) -> None:
     """Throughput against the ping's delay: small dots for the grid, rings for today's settings, a star for the
     choice."""
     _delay_axis(axis, found)
     searched = found.searched
     for place, one in enumerate(searched.candidates):
-        x, y = _means(searched, "sparse")[place], _means(searched, "throughput")[place]
+        x, y = _means(searched, "sparse")[place], shares(searched, found.final)[place]
         axis.plot(max(x, LEAST_MS), 100 * y, ".", color=COLOURS.get(one.kind, OTHER), alpha=0.35, markersize=5)
     final = found.final
     for place, one in enumerate(final.candidates):
-        delay, rate = final.mean("sparse", place), final.mean("throughput", place)
-        if delay is None or rate is None:
+        delay, rate = final.mean("sparse", place), shares(final, final)[place]
+        if delay is None:
             continue
         paint = COLOURS.get(one.kind, OTHER)
         is_chosen = place == found.place
         axis.errorbar(
             max(delay.value, LEAST_MS),
-            100 * rate.value,
+            100 * rate,
             xerr=min(delay.half_width or 0.0, 0.9 * max(delay.value, LEAST_MS)),
-            yerr=100 * (rate.half_width or 0.0),
             color=paint,
             markerfacecolor=paint if not one.baseline else plot.PAPER,
             markeredgecolor=INK if is_chosen else paint,
@@ -96,7 +108,8 @@ def _front(axis: Axes, found: Found) -> None:
         color=QUIET,
     )
     axis.set_title(
-        "throughput, % of the highest of any setting\n★ chosen   ● finalists   ○ what people set today   · searched",
+        "throughput, % of the highest of the finalists and today's settings, mean of the directions\n"
+        "★ chosen   ● finalists   ○ what people set today   · searched",
         loc="left",
         fontsize=plot.Y_LABEL,
         color=INK,

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sojourn import _core
-from sojourn.line import time_text
-from sojourn.tune.candidates import Candidate, inner_words, rounded_s, shaped_bps
+from sojourn.tune.candidates import Candidate, shaped_bps
 from sojourn.tune.task import Queue, Task
 
 IFB = "ifb4{interface}"
@@ -21,7 +20,7 @@ LONGEST_NAME = 15
 """The longest name of a device in Linux (IFNAMSIZ less the end)."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Lines:
     """A setting in one router's language."""
 
@@ -44,25 +43,54 @@ def tc(task: Task, chosen: Candidate, interface: str) -> Lines:
         ingress = _is_ingress(task, queue)
         device = ifb(interface) if ingress else interface
         if ingress:
-            commands += [
-                f"ip link add name {device} type ifb",
-                f"ip link set dev {device} up",
-                f"tc qdisc replace dev {interface} handle ffff: ingress",
-                f"tc filter replace dev {interface} parent ffff: protocol all prio 1 handle 1 matchall"
-                f" action mirred egress redirect dev {device}",
-            ]
+            commands += [f"ip link add name {device} type ifb", *_redirect(interface, device)]
             undo += [f"tc qdisc del dev {interface} ingress", f"ip link del dev {device}"]
         else:
             undo.append(f"tc qdisc del dev {interface} root")
-        command, note = _core.paste(line, device)
+        command, note = _core.paste(_with_nat(task, chosen, line), device)
         commands += [] if command is None else command.split(" && ")
         notes += [note] if note else []
+    if any(_is_ingress(task, queue) for queue in task.queues):
+        notes.append("to paste the lines again, paste the lines that undo them first: the ifb exists then")
+    notes += _about_pppoe(task, chosen, interface)
     return Lines("tc", {"": commands}, undo, list(dict.fromkeys(notes)))
 
 
+def _redirect(interface: str, device: str) -> list[str]:
+    """Returns the commands that send all that an interface receives through another device's discipline."""
+    return [
+        f"ip link set dev {device} up",
+        f"tc qdisc replace dev {interface} handle ffff: ingress",
+        f"tc filter replace dev {interface} parent ffff: protocol all prio 1 handle 1 matchall"
+        f" action mirred egress redirect dev {device}",
+    ]
+
+
+def _with_nat(task: Task, chosen: Candidate, line: str) -> str:
+    """Adds `nat` to a line of cake on a home router: behind its translation of addresses, cake would take all hosts for
+    one.
+    """
+    return f"{line} nat" if chosen.kind == "cake" and _is_home(task) else line
+
+
+def _is_home(task: Task) -> bool:
+    return len(task.queues) > 1 and all(queue.shaped for queue in task.queues)
+
+
+def _about_pppoe(task: Task, chosen: Candidate, interface: str) -> list[str]:
+    """A note about htb on an interface without an Ethernet header, which ADSL lines often have."""
+    access = task.queues[0].access
+    if chosen.kind == "cake" or access.linklayer != "atm" or interface.startswith("ppp"):
+        return []
+    return [f"htb counts an Ethernet header on {interface}: on a ppp interface, add 14 to its overhead"]
+
+
 def ifb(interface: str) -> str:
-    """Returns the name of the device for what an interface receives, cut to the length that Linux allows."""
-    return IFB.format(interface=interface)[:LONGEST_NAME]
+    """Returns the name of the device for what an interface receives. The end of a long name is kept, as the ends of
+    interfaces' names differ.
+    """
+    name = IFB.format(interface=interface)
+    return name if len(name) <= LONGEST_NAME else f"ifb{interface[3 - LONGEST_NAME :]}"
 
 
 def _is_ingress(task: Task, queue: Queue) -> bool:
@@ -72,6 +100,8 @@ def _is_ingress(task: Task, queue: Queue) -> bool:
 
 # ---- OpenWrt ----
 
+LIMITS = {"fq_codel": 10240, "fq_pie": 10240, "codel": 1000, "pie": 1000}
+"""The default room in packets of disciplines in Linux, for which SQM has another value."""
 SQM_DISCIPLINES = ("cake", "fq_codel", "codel", "pie", "fq_pie")
 """Disciplines that SQM's scripts can set."""
 
@@ -85,25 +115,27 @@ def uci(task: Task, chosen: Candidate, interface: str) -> Lines:
     if chosen.kind not in SQM_DISCIPLINES:
         found.notes.append(f"SQM does not set {chosen.kind}")
         return found
-    down, up = task.queues
+    down, up = sorted(task.queues, key=lambda queue: queue.direction, reverse=True)
     access = down.access
-    own = {queue.name: " ".join(inner_words(chosen.kind, chosen.parameters, queue)) for queue in task.queues}
+    own = {queue.name: inner.partition(" ")[2] for queue, inner in zip(task.queues, chosen.inner, strict=True)}
     options = {
         "enabled": "1",
         "interface": interface,
         "download": str(shaped_bps(down, chosen.share) // 1000),
         "upload": str(shaped_bps(up, chosen.share) // 1000),
         "qdisc": chosen.kind,
-        "script": "piece_of_cake.qos" if chosen.kind == "cake" else "simplest.qos",
+        "script": "layer_cake.qos" if chosen.kind == "cake" else "simplest.qos",
         "qdisc_advanced": "1",
+        "ingress_ecn": "ECN" if chosen.kind == "fq_codel" else "NOECN",
+        "egress_ecn": "ECN" if chosen.kind == "fq_codel" else "NOECN",
         "qdisc_really_really_advanced": "1",
     }
     if chosen.kind == "cake":
         # cake counts bytes by itself, from the IP packet on.
         options |= {"linklayer": "none"}
-        words = {name: f"{access.cake.strip()} {text}".strip() for name, text in own.items()}
+        words = {name: f"{access.cake.strip()} {text} nat".strip() for name, text in own.items()}
     else:
-        # htb counts an Ethernet header by itself; "htb_private" hands it the other bytes.
+        # htb counts an Ethernet header by itself; "htb_private" gives it the number of the other bytes.
         more = re.search(r"overhead (\d+)", access.htb)
         options |= {
             "linklayer": "atm" if access.linklayer == "atm" else "ethernet",
@@ -113,10 +145,14 @@ def uci(task: Task, chosen: Candidate, interface: str) -> Lines:
         }
         least = re.search(r"mpu (\d+)", access.htb)
         options |= {"tcMPU": least[1]} if least else {}
-        # "default" keeps SQM from setting a target of its own; the ones here are among the further parameters.
+        # "default" keeps SQM from setting a target of its own. Further parameters come last, and so replace SQM's.
         options |= {"itarget": "default", "etarget": "default"}
-        words = own
+        words = {name: f"limit {LIMITS[chosen.kind]} {text}".strip() for name, text in own.items()}
+        found.notes += _about_pppoe(task, chosen, interface)
     options |= {"iqdisc_opts": words[down.name], "eqdisc_opts": words[up.name]}
+    found.notes.append(
+        f"SQM takes the first section for {interface}: disable any other one ('uci show sqm' lists them)"
+    )
     found.files[""] = [
         "uci set sqm.sojourn=queue",
         *(f"uci set sqm.sojourn.{name}='{value}'" for name, value in options.items()),
@@ -143,55 +179,59 @@ def networkd(task: Task, chosen: Candidate, interface: str) -> Lines:
     if chosen.kind != "cake" and chosen.kind not in NETWORKD:
         found.notes.append(f"systemd-networkd cannot set {chosen.kind} with these parameters")
         return found
-    for queue in task.queues:
+    if chosen.kind != "cake" and chosen.share is not None and task.queues[0].access.linklayer == "atm":
+        found.notes.append(
+            "systemd-networkd cannot tell htb about ATM cells: search with --qdisc cake, or set htb by tc"
+        )
+        return found
+    for queue, inner in zip(task.queues, chosen.inner, strict=True):
         ingress = _is_ingress(task, queue)
         device = ifb(interface) if ingress else interface
         if ingress:
             found.files[f"{FOLDER}/25-{device}.netdev"] = ["[NetDev]", f"Name={device}", "Kind=ifb"]
-            found.notes.append(
-                f"systemd-networkd has no filters: redirect what {interface} receives to {device} by the tc lines"
-                " 'ingress' and 'mirred'"
-            )
+            found.notes.append("systemd-networkd has no filters: give the commands that redirect after each start")
+            found.files[""] = _redirect(interface, device)
+            found.undo += [f"tc qdisc del dev {interface} ingress", f"ip link del dev {device}"]
         section = _networkd_cake if chosen.kind == "cake" else _networkd_htb
-        own = section(chosen, queue, found.notes)
+        own = section(task, chosen, queue, inner, found.notes)
         name = f"{FOLDER}/{'25' if ingress else '10'}-{device}.network"
         found.files[name] = ["[Match]", f"Name={device}", "", *own]
         if not ingress:
-            found.notes.append(f"if a file has the addresses of {interface} already, add the sections below to it")
-    found.undo.extend([*(f"rm {name}" for name in found.files), "networkctl reload"])
+            found.notes.append(f"if a file has the addresses of {interface} already, add the sections to that file")
+            found.undo.append(f"tc qdisc del dev {interface} root")
+    found.undo = [*(f"rm {name}" for name in found.files if name), "networkctl reload", *found.undo]
     found.notes[:] = dict.fromkeys(found.notes)
     return found
 
 
-def _networkd_cake(chosen: Candidate, queue: Queue, notes: list[str]) -> list[str]:
-    words = [*queue.access.cake.split(), *inner_words(chosen.kind, chosen.parameters, queue)]
+def _networkd_cake(task: Task, chosen: Candidate, queue: Queue, inner: str, notes: list[str]) -> list[str]:
     lines = ["[CAKE]", "Parent=root"]
-    if chosen.share is not None:
+    if chosen.share is not None and queue.shaped:
         lines.append(f"Bandwidth={_rate(shaped_bps(queue, chosen.share))}")
     elif queue.constant and queue.rate_bps:
         lines.append(f"Bandwidth={_rate(queue.rate_bps)}")
     framing = queue.access
     if framing.cake:
-        lines.append(f"OverheadBytes={framing.overhead}")
-        lines.append(
-            f"CompensationMode={'atm' if framing.linklayer == 'atm' else 'ptm' if 'ptm' in framing.cake else 'none'}"
-        )
+        mode = "atm" if framing.linklayer == "atm" else "ptm" if "ptm" in framing.cake else "none"
+        lines += [f"OverheadBytes={framing.overhead}", f"CompensationMode={mode}"]
         lines += ["MPUBytes=64"] if "docsis" in framing.cake else []
-    if "rtt" in chosen.parameters:
-        lines.append(f"RTTSec={_time(float(chosen.parameters['rtt']))}")
+    lines += ["NAT=yes"] if _is_home(task) else []
+    rtt = re.search(r" rtt (\w+)", inner)
+    if rtt:
+        lines.append(f"RTTSec={rtt[1]}")
         notes.append("RTTSec= is known to systemd from version 253 on")
-    if "ingress" in words:
+    if inner.endswith(" ingress"):
         notes.append("systemd-networkd has no key for cake's 'ingress': set it by tc")
     return lines
 
 
-def _networkd_htb(chosen: Candidate, queue: Queue, notes: list[str]) -> list[str]:
+def _networkd_htb(_task: Task, chosen: Candidate, queue: Queue, inner: str, notes: list[str]) -> list[str]:
     section, names = NETWORKD[chosen.kind]
-    own = inner_words(chosen.kind, chosen.parameters, queue)
-    pairs = dict(words.split(" ", 1) for words in own)
+    words = inner.split()[1:]
+    pairs = dict(zip(words[::2], words[1::2], strict=True))
     keys = [f"{key}={pairs[name]}" for name, key in names.items() if name in pairs]
     keys += [f"PacketLimit={pairs['limit']}"] if "limit" in pairs else []
-    if chosen.share is None:
+    if chosen.share is None or not queue.shaped:
         return [f"[{section}]", "Parent=root", *keys]
     shaper = [
         "[HierarchyTokenBucket]",
@@ -206,8 +246,8 @@ def _networkd_htb(chosen: Candidate, queue: Queue, notes: list[str]) -> list[str
     ]
     more = re.search(r"overhead (\d+)", queue.access.htb)
     shaper += [f"OverheadBytes={more[1]}"] if more else []
-    if queue.access.linklayer == "atm":
-        notes.append("systemd-networkd cannot tell htb about ATM cells: take cake, or set htb by tc")
+    if "mpu" in queue.access.htb:
+        notes.append("systemd-networkd has no key for htb's 'mpu 64': small packets of this line count too little")
     return [*shaper, "", f"[{section}]", "Parent=1:1", "Handle=10", *keys]
 
 
@@ -217,10 +257,6 @@ def _rate(bps: int) -> str:
         if bps % size == 0:
             return f"{bps // size}{unit}"
     return str(bps)
-
-
-def _time(seconds: float) -> str:
-    return time_text(rounded_s(seconds))
 
 
 EVERY = {"tc": tc, "uci": uci, "networkd": networkd}

@@ -15,6 +15,7 @@ import numpy as np
 from sojourn import _core, pipeline, worlds
 from sojourn.errors import Refusal
 from sojourn.executors import Executor
+from sojourn.means import mean_of
 from sojourn.results import Results
 from sojourn.runs import Runs
 from sojourn.tune import candidates as settings
@@ -42,9 +43,6 @@ FINALISTS = 4
 """Settings of each discipline in the final."""
 NEAR_COST = 1.5
 """Finalists whose costs are apart by at most this many steps are near-equals: the most robust one is chosen."""
-SHAPER = "shaper"
-"""The name of the shaper's share among the parameters."""
-SHARES = (0.8, 0.85, 0.9, 0.93, 0.97, 0.99, 1.0)
 FACTORS = (0.25, 0.5, 0.7, 1.4, 2.0, 4.0)
 """By what each parameter of the chosen setting is multiplied to see how much depends on it."""
 
@@ -201,18 +199,28 @@ def _varied(task: Task, best: Sequence[Candidate], player: Player) -> Iterator[V
 
 
 def regrets(scores: Scores) -> dict[str, tuple[float, ...]]:
-    """Returns by how much each setting is worse than the best one of them."""
+    """Returns by how much each setting is worse than the best one of them: sparse flows in ms, the rest as a share.
+    A difference that the seeds do not show is zero; a setting without a number that others have is NaN."""
     found = {}
     for name in judge.JUDGED:
-        means = [
-            mean.value if (mean := scores.mean(name, place)) else np.nan for place in range(len(scores.candidates))
-        ]
+        numbers = scores.number(name)
+        means = np.array(
+            [np.nan if (one := mean_of(row)) is None else one.value for row in map(judge.present, numbers)]
+        )
         if np.isnan(means).all():
             continue
-        best = np.nanmax(means) if name == "throughput" else np.nanmin(means)
-        worse = {"throughput": 1 - np.asarray(means) / max(best, 1e-9), "sparse": np.asarray(means) - best}
-        found[name] = tuple(float(one) for one in worse.get(name, np.asarray(means) / max(best, 1e-9) - 1))
+        best = int(np.nanargmax(means) if name in judge.WAYS else np.nanargmin(means))
+        unit = 1.0 if name == "sparse" else max(abs(float(means[best])), 1e-9)
+        found[name] = tuple(_behind(numbers[place], numbers[best]) / unit for place in range(len(numbers)))
     return found
+
+
+def _behind(own: judge.Floats, best: judge.Floats) -> float:
+    """Returns the mean difference between two settings over the seeds, or zero if its interval contains zero."""
+    apart = mean_of(judge.present(own - best))
+    if apart is None:
+        return float("nan")
+    return abs(apart.value) if abs(apart.value) > (apart.half_width or 0.0) else 0.0
 
 
 def choose(final: Scores, best: Mapping[str, Candidate], varied: Sequence[Varied]) -> Candidate:
@@ -242,15 +250,22 @@ def worst_regret(one: Candidate, varied: Sequence[Varied]) -> float:
     for variation in varied:
         place = variation.scores.candidates.index(one)
         for name, values in variation.regrets.items():
-            step = judge.LEAST_STEP_MS["sparse"] if name == "sparse" else judge.STEPS[name]
-            found.append(values[place] / step)
+            lost = values[place] / (judge.LEAST_STEP_MS["sparse"] if name == "sparse" else judge.STEPS[_kind(name)])
+            found.append(NOT_FINISHED if np.isnan(lost) else lost)
     return max(found)
 
 
+NOT_FINISHED = 1000.0
+"""The regret, in steps, of a setting without a number that others have."""
+
+
+def _kind(name: str) -> str:
+    return "throughput" if name in judge.WAYS else name
+
+
 def _sensitivity(task: Task, chosen: Candidate, player: Player) -> Iterator[Step]:
-    """Plays the chosen setting with each of its numbers changed by `FACTORS`, the others as they are, and with other
-    rates of the shaper.
-    """
+    """Plays the chosen setting with each of its numbers changed by `FACTORS`, the others as they are. Values that
+    change no line, such as a target below a packet's time, are left out."""
     numbers = {**settings.DEFAULTS.get(chosen.kind, {}), **_numbers(chosen.parameters)}
     changed: list[tuple[str, float, Candidate]] = []
     for name, value in numbers.items():
@@ -258,16 +273,14 @@ def _sensitivity(task: Task, chosen: Candidate, player: Player) -> Iterator[Step
             parameters = {**numbers, **chosen.parameters, name: value * factor}
             if parameters.get("target", 0.0) > parameters.get("interval", float("inf")):
                 continue
-            changed.append((name, value * factor, settings.candidate(task, chosen.kind, parameters, chosen.share)))
-    for share in SHARES if chosen.share is not None else ():
-        changed.append((SHAPER, share, settings.candidate(task, chosen.kind, chosen.parameters, share)))
+            one = settings.candidate(task, chosen.kind, parameters, chosen.share)
+            if one.inner != chosen.inner:
+                changed.append((name, value * factor, one))
     shown = settings.unique([chosen, *(one for _, _, one in changed)])
     scores = player.play("sensitivity", task, shown, FRESH, VARIED_SEEDS)
     costs = dict(zip((one.lines for one in shown), judge.costs(scores), strict=True))
     for name, value in numbers.items():
         yield Step(chosen, name, value, 0.0, is_chosen=True)
-    if chosen.share is not None:
-        yield Step(chosen, SHAPER, chosen.share, 0.0, is_chosen=True)
     for name, value, one in changed:
         yield Step(one, name, value, float(costs[one.lines] - costs[chosen.lines]))
 

@@ -11,7 +11,6 @@ import numpy as np
 from sojourn import means
 from sojourn.means import Mean
 from sojourn.tune import candidates, judge, router, search
-from sojourn.tune.candidates import Candidate
 from sojourn.tune.judge import Compared, Scores
 from sojourn.tune.search import Found
 from sojourn.words import number_text, rate_text, time_text
@@ -42,37 +41,72 @@ class Table:
 def headline(found: Found) -> list[str]:
     """Says what to set, what it does, and how sure that is: a sentence or two for each."""
     final, chosen, place = found.final, found.chosen, found.place
-    delay, today = final.mean("sparse", place), final.candidates[0]
+    today = final.candidates[0]
     lines = [
-        f"Set {name_of(chosen)}{_shaped(found)}. It carries {_goodput(found, place)}. A ping waits "
-        f"{_value(delay, 'ms')} longer than on the idle line (95th percentile); {today.baseline}: "
-        f"{_value(final.mean('sparse', 0), 'ms')}, {_goodput(found, 0)}.",
-        f"{'With the stated rate' if found.lower else 'Seed by seed'}, {_against(found, final)} "
+        f"Set {chosen.name}{_shaped(found)}. It carries {_goodput(found, place)}; 95 % of the pings take at most "
+        f"{_value(final.mean('sparse', place), 'ms')} longer than on the idle line. With {today.baseline} it is "
+        f"{_goodput(found, 0)}, and {_value(final.mean('sparse', 0), 'ms')}.",
+        f"{'At the stated rate' if found.lower else 'Seed by seed'}, {_against(found, final)} "
         f"({len(final.seeds)} fresh seeds).",
+        *_reasons(found),
+        *_at_lower_rates(found),
     ]
-    for name, lower in found.lower.items():
-        own = lower.mean("sparse", lower.candidates.index(chosen))
-        lines.append(
-            f"With the {name}, a ping waits {_value(own, 'ms')} longer; {_against(found, lower)}. "
-            f"The price at the stated rate is {_percent(_price(found))} of the throughput of a shaper at 95 %."
-        )
     broken = [CONDITIONS[name] for name, one in judge.violations(final).items() if one[place] > 0]
     if broken:
-        lines.append(f"It misses what was aimed at in {' and '.join(broken)}: no setting of the grid does better here.")
-    if found.task.varies or found.task.uncertain > MUCH:
-        lines.append(
-            "No fixed rate of a shaper fits a line whose rate varies much. A low one wastes throughput most of the "
-            "time, and with a high one the queue is in the modem whenever the line is slow."
-        )
-    return [line for line in lines if line]
+        lines.append(f"It misses the aim for {' and '.join(broken)}: no setting of the grid does better here.")
+    lines += [NOTHING_WAITS] if _nothing_waits(found) else []
+    lines += [VARIES] if found.task.varies or found.task.uncertain > MUCH else []
+    return lines
 
 
 MUCH = 0.2
 """From this uncertainty of the rate on, a shaper with a fixed rate is no good answer."""
+VARIES = (
+    "No fixed rate of a shaper fits a line whose rate varies much: a low one wastes throughput most of the time, and "
+    "with a high one the queue is in the modem whenever the line is slow. The line was simulated with a constant rate."
+)
+NOTHING_WAITS = (
+    "With this traffic hardly anything waits at this queue, whatever is set: the numbers do not speak for a discipline."
+)
 
 
-def _percent(share: float) -> str:
-    return f"{number_text(100 * share)} %"
+def _nothing_waits(found: Found) -> bool:
+    """Returns whether the ping is as fast with the first of today's settings, which does nothing against a queue."""
+    ours, theirs = found.final.mean("sparse", found.place), found.final.mean("sparse", 0)
+    return bool(ours and theirs and theirs.value < ours.value + judge.LEAST_STEP_MS["sparse"])
+
+
+def _at_lower_rates(found: Found) -> list[str]:
+    """Says how the chosen setting does at the lowest rate that the line may have, and what its lower rate costs."""
+    lines = []
+    for name, scores in found.lower.items():
+        own = scores.mean("sparse", scores.candidates.index(found.chosen))
+        lines.append(
+            f"At a {name}, 95 % of the pings take at most {_value(own, 'ms')} longer; {_against(found, scores)}. "
+            f"The price at the stated rate is {candidates.percent(_price(found))} of the throughput of a shaper at "
+            f"{candidates.percent(candidates.HIGHEST_SHARE)}."
+        )
+    return lines
+
+
+def _reasons(found: Found) -> list[str]:
+    """Says why a setting of today is not chosen although the chosen one is worse at the stated rate."""
+    final = found.final
+    broken = judge.violations(final)
+    reasons = []
+    for place, one in enumerate(final.candidates):
+        if not one.baseline or one == found.chosen or not judge.compare(final, found.place, place).is_dominated:
+            continue
+        if not judge.eligible(found.task, one):
+            why = "its shaper does not fit the lowest rate of the line"
+        elif one.kind not in found.best:
+            why = f"{one.kind} was not asked for"
+        elif missed := [CONDITIONS[name] for name, steps in broken.items() if steps[place] > 0]:
+            why = f"it misses the aim for {' and '.join(missed)}"
+        else:
+            why = "the chosen one is more robust, or its long flows wait less"
+        reasons.append(f"{one.baseline}: {why}")
+    return [f"Not chosen: {'; '.join(reasons)}."] if reasons else []
 
 
 def _price(found: Found) -> float:
@@ -85,10 +119,11 @@ def _shaped(found: Found) -> str:
     if share is None:
         return ""
     rates = [
-        f"{rate_text(candidates.shaped_bps(one, share) / 1e6)} {_way(found, one.direction)}"
+        f"{rate_text(candidates.shaped_bps(one, share) / 1e6)} {_way(found, one.direction)}".strip()
         for one in found.task.queues
+        if one.shaped
     ]
-    return f" with a shaper of {' and '.join(rates)}, {_percent(share)} of the stated rate".replace(" ,", ",")
+    return f" with a shaper of {' and '.join(rates)}, {candidates.percent(share)} of the stated rate"
 
 
 CONDITIONS = {
@@ -97,11 +132,6 @@ CONDITIONS = {
     "pages": "the time of pages",
 }
 """The subject of each condition of `judge.violations`."""
-
-
-def name_of(one: Candidate) -> str:
-    """The discipline with its parameters, without the shaper."""
-    return one.label.partition(" at ")[0]
 
 
 def _way(found: Found, direction: str) -> str:
@@ -113,7 +143,7 @@ def _goodput(found: Found, place: int) -> str:
         f"{_value(found.final.goodput_mean(way, place), 'Mbit/s')} {_way(found, way)}".strip()
         for way in found.final.goodput
     ]
-    return " and ".join(parts) or "all that is sent"
+    return " and ".join(parts) or "what is sent"
 
 
 def _value(mean: Mean | None, unit: str) -> str:
@@ -132,7 +162,7 @@ def _against(found: Found, scores: Scores) -> str:
         by.setdefault(verdict, []).append(name)
     words = {
         "better": "it is better than {} in something and worse in nothing",
-        "equal": "it differs from {} by no more than counts",
+        "equal": "no difference from {} is both shown and large enough to be felt",
         "mixed": "it is better than {} in one thing and worse in another",
         "worse": "it is worse than {}",
     }
@@ -173,13 +203,13 @@ def finalists(found: Found, scores: Scores | None = None, *, brief: bool = False
     scores = found.final if scores is None else scores
     best = [one for one in found.best.values() if one in scores.candidates and not one.baseline]
     shown = list(dict.fromkeys([found.chosen, *best, *(one for one in scores.candidates if one.baseline)]))
-    heads = ["setting", *_heads(found, scores, brief=brief), "chosen is"]
+    heads = ["setting", *_heads(found, found.final, brief=brief), "chosen is"]
     rows = []
     for one in shown:
         place = scores.candidates.index(one)
         said = one.baseline or one.label if brief else f"{one.baseline}: {one.label}" if one.baseline else one.label
         verdict = "" if one == found.chosen else _verdict(scores, found, place)
-        rows.append([said, *_numbers(scores, place, brief=brief), verdict])
+        rows.append([said, *_numbers(scores, place, like=found.final, brief=brief), verdict])
     bound = number_text(judge.sparse_bound_ms(found.task))
     seeds = f"{len(scores.seeds)} seeds ({scores.seeds[0]} to {scores.seeds[-1]}), world {scores.world}"
     notes = (
@@ -197,9 +227,17 @@ def finalists(found: Found, scores: Scores | None = None, *, brief: bool = False
 def _today(found: Found) -> list[str]:
     """Says at which rate today's settings shape, and what the rule of sqm-scripts gives here."""
     shaped = [one for one in found.final.candidates if one.baseline and one.share is not None]
-    said = [f"today's settings shape at {_percent(shaped[0].share or 0)} of the stated rate"] if shaped else []
+    said = []
+    if shaped and found.chosen.share is not None:
+        today = shaped[0].share or 1.0
+        more = candidates.percent(abs(found.chosen.share / today - 1))
+        said.append(
+            f"today's settings shape at {candidates.percent(today)} of the stated rate, the chosen one at "
+            f"{candidates.percent(found.chosen.share)}: that alone is {more} "
+            f"{'more' if found.chosen.share > today else 'less'} throughput"
+        )
     rule = next((one for one in found.final.candidates if one.baseline.startswith("sqm")), None)
-    return [*said, *([f"{rule.baseline}: {rule.lines[-1]}"] if rule else [])]
+    return [*said, *([f"{rule.baseline} here: {rule.name}"] if rule else [])]
 
 
 def _heads(found: Found, scores: Scores, *, brief: bool) -> list[str]:
@@ -209,16 +247,22 @@ def _heads(found: Found, scores: Scores, *, brief: bool) -> list[str]:
     return [*ways, "ping+ ms", *pages, *own]
 
 
-def _numbers(scores: Scores, place: int, *, brief: bool) -> list[str]:
-    found = [scores.goodput_mean(way, place) for way in scores.goodput]
+def _numbers(scores: Scores, place: int, *, like: Scores, brief: bool) -> list[str]:
+    """Returns a setting's numbers, in the columns that `like` has."""
+    found = [scores.goodput_mean(way, place) if way in scores.goodput else None for way in like.goodput]
     found.append(scores.mean("sparse", place))
     for name in ("pages",) if brief else ("pages", "own"):
-        if not np.isnan(scores.number(name)).all():
+        if not np.isnan(like.number(name)).all():
             found.append(scores.mean(name, place))
     return [_value(mean, "") for mean in found]
 
 
-SHORT = {"throughput": "rate", "sparse": "ping", "pages": "page"}
+SHORT = {"right": "down", "left": "up", "sparse": "ping", "pages": "page"}
+"""The words for judged numbers in tables."""
+
+
+def _short(found: Found, name: str) -> str:
+    return "rate" if name in judge.WAYS and len(found.task.queues) == 1 else SHORT[name]
 
 
 def _verdict(scores: Scores, found: Found, place: int) -> str:
@@ -226,9 +270,9 @@ def _verdict(scores: Scores, found: Found, place: int) -> str:
     compared = judge.compare(scores, scores.candidates.index(found.chosen), place)
     parts = []
     for word in ("better", "worse"):
-        names = [SHORT[name] for name, verdict in compared.verdicts.items() if verdict == word]
+        names = [_short(found, name) for name, verdict in compared.verdicts.items() if verdict == word]
         parts += [f"{word}: {', '.join(names)}"] if names else []
-    return "; ".join(parts) or "equal"
+    return "; ".join(parts) or "no difference"
 
 
 def robustness(found: Found, *, brief: bool = False) -> Table | None:
@@ -238,25 +282,28 @@ def robustness(found: Found, *, brief: bool = False) -> Table | None:
     rows = []
     for one in found.varied:
         place = one.scores.candidates.index(found.chosen)
-        rows.append([one.name, *_numbers(one.scores, place, brief=brief), _regret(one, place)])
+        rows.append([one.name, *_numbers(one.scores, place, like=found.final, brief=brief), _regret(found, one, place)])
     scores = found.varied[0].scores
-    heads = ["what differs", *_heads(found, scores, brief=brief), "worse than the best"]
+    heads = ["what differs", *_heads(found, found.final, brief=brief), "worse than the best"]
     notes = (
         f"means over {len(scores.seeds)} seeds; the shaper and all parameters stay as for the stated link",
-        "worse than the best: than the best of the disciplines' settings there, in each number, if by more than counts",
+        "worse than the best: than the best of the disciplines' settings there, where the seeds show it",
+        *(() if any("rate" in one.name for one in found.varied) else ("the rate is a trace, and was not varied",)),
     )
     return Table(f"robustness of {found.chosen.label}", heads, rows, notes)
 
 
-def _regret(varied: search.Varied, place: int) -> str:
-    """Says by how much a setting is worse than the best one of a variation."""
+def _regret(found: Found, varied: search.Varied, place: int) -> str:
+    """Says by how much a setting is worse than the best one of a variation, where the seeds show it."""
     parts = []
     for name, values in varied.regrets.items():
         worse = values[place]
-        if name == "sparse" and worse > judge.LEAST_STEP_MS["sparse"]:
+        if np.isnan(worse):
+            parts.append(f"{_short(found, name)} never")
+        elif name == "sparse" and worse > judge.LEAST_STEP_MS["sparse"]:
             parts.append(f"ping {number_text(worse, 2)} ms")
-        elif name != "sparse" and worse > judge.STEPS[name]:
-            parts.append(f"{SHORT[name]} {number_text(100 * worse, 2)} %")
+        elif name != "sparse" and worse > judge.STEPS["throughput" if name in judge.WAYS else name]:
+            parts.append(f"{_short(found, name)} {number_text(100 * worse, 2)} %")
     return ", ".join(parts) or "–"
 
 
@@ -267,14 +314,12 @@ def sensitivity(found: Found) -> list[str]:
         low, high = search.flat(found.sensitivity, name)
         said = [_parameter(name, one) for one in (low, high)]
         own = next(one.value for one in found.sensitivity if one.parameter == name and one.is_chosen)
-        flat = "every other value tried is worse" if low == high else f"flat from {said[0]} to {said[1]}"
+        flat = "every other value tried is worse" if low == high else f"as good from {said[0]} to {said[1]}"
         lines.append(f"{name} {_parameter(name, own)}: {flat}")
     return lines
 
 
 def _parameter(name: str, value: float) -> str:
-    if name == search.SHAPER:
-        return f"{100 * value:.0f} %"
     return time_text(1000 * value, 2) if name in PARAMETERS else number_text(value, 2)
 
 
@@ -312,7 +357,7 @@ def signs(found: Found) -> tuple[int, int, list[str]]:
                 both += 1
                 same += verdict == there.verdicts[name]
                 if verdict != there.verdicts[name]:
-                    other.append(f"{SHORT[name]} against {one.baseline or one.label}")
+                    other.append(f"{_short(found, name)} against {one.baseline or one.label}")
     return both, same, other
 
 
@@ -357,7 +402,7 @@ def as_dict(found: Found, lines: Mapping[str, router.Lines]) -> dict[str, Any]:
                 "name": one.name,
                 "settings": [
                     _setting(one.scores, place)
-                    | {"regrets": {name: values[place] for name, values in one.regrets.items()}}
+                    | {"regrets": _known({name: values[place] for name, values in one.regrets.items()})}
                     for place in range(len(one.scores.candidates))
                 ],
             }
@@ -377,6 +422,27 @@ def as_dict(found: Found, lines: Mapping[str, router.Lines]) -> dict[str, Any]:
         },
         "router": {name: {"files": one.files, "undo": one.undo, "notes": one.notes} for name, one in lines.items()},
     }
+
+
+def _known(numbers: Mapping[str, float]) -> dict[str, float | None]:
+    """Returns numbers with None in place of NaN."""
+    return {name: None if np.isnan(value) else value for name, value in numbers.items()}
+
+
+def numbers(found: Found) -> tuple[list[str], list[list[object]]]:
+    """Returns the settings of the final with their means and the half-widths of the intervals, for CSV."""
+    scores = found.final
+    columns = {f"goodput_{WAYS[way]}_mbit": way for way in scores.goodput}
+    columns |= {"ping_above_base_p95_ms": "sparse", "page_s": "pages", "long_flows_above_base_ms": "own"}
+    heads = ["setting", "baseline", "chosen", *(head for name in columns for head in (name, f"{name}_half_width"))]
+    rows: list[list[object]] = []
+    for place, one in enumerate(scores.candidates):
+        row: list[object] = [one.label, one.baseline, int(one == found.chosen)]
+        for name in columns.values():
+            mean = scores.mean(name, place)
+            row += [None, None] if mean is None else [mean.value, mean.half_width]
+        rows.append(row)
+    return heads, rows
 
 
 def _setting(scores: Scores, place: int) -> dict[str, Any]:

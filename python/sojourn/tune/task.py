@@ -163,12 +163,14 @@ def task_of_plan(plan: _core.Plan, names: Sequence[str] = (), uncertain: float =
     document = identity.resolved(identity.document_of_plan(plan), plan.runs[0]["set"])
     document.pop("sweep", None)
     if not any(one["kind"] in ROUND_TRIPS for one in document["flow"]):
-        document["flow"] = [*document["flow"], PING]
+        document["flow"] = [*document["flow"], _ping(document["flow"])]
     hops = {one["name"]: one for one in about["hops"]}
     rates = {name: rate for name, one in hops.items() if (rate := _least_bps(plan, one)) is not None}
     if not names:
         forward = [name for name in rates if not name.endswith(queues.REVERSE)]
         names = [min(forward, key=lambda name: rates[name])]
+    if len({_plain(name).endswith(queues.REVERSE) for name in names}) < len(names):
+        raise Refusal(f"--hop = {', '.join(names)}: expected at most one queue of each direction")
     found = []
     for asked in names:
         name = _plain(asked)
@@ -185,6 +187,13 @@ def task_of_plan(plan: _core.Plan, names: Sequence[str] = (), uncertain: float =
         duration_s=about["duration_s"],
         uncertain=uncertain,
     )
+
+
+def _ping(flows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns a ping on a path like that of the other flows: a scenario may give each flow its RTT."""
+    rtts = [flow["rtt"] for flow in flows if "rtt" in flow]
+    first = rtts[0][0] if rtts and isinstance(rtts[0], list) else next(iter(rtts), None)
+    return {**PING} if first is None else {**PING, "rtt": first}
 
 
 def _plain(name: str) -> str:
@@ -216,6 +225,8 @@ def _queue(name: str, hops: Mapping[str, Mapping[str, Any]], rates: Mapping[str,
     """Returns a queue, and the name of the slowest one in its direction."""
     reverse = name.endswith(queues.REVERSE)
     along = {one: rate for one, rate in rates.items() if one.endswith(queues.REVERSE) == reverse}
+    if not along:
+        raise Refusal(f"--hop = {name}: no link in this direction has a rate, so that nothing waits there")
     slowest = min(along, key=lambda one: along[one])
     shaped = name in along and along[slowest] < along[name]
     slowest = slowest if shaped else name
@@ -321,18 +332,20 @@ def _one_long_flow(document: dict[str, Any]) -> None:
             if way in seen:
                 continue
             flow.pop("count", None)
+            if isinstance(flow.get("rtt"), list):
+                flow["rtt"] = flow["rtt"][0]
             seen.add(way)
         kept.append(flow)
     document["flow"] = kept
 
 
 def _many_long_flows(document: dict[str, Any]) -> None:
-    """Eight times as many long flows, at most 64 of an entry."""
+    """Eight times as many long flows, up to 64 of an entry."""
     for flow in document["flow"]:
         if flow["kind"] in LONG and isinstance(flow.get("count", 1), int):
-            flow["count"] = min(64, 8 * flow.get("count", 1))
+            flow["count"] = max(flow.get("count", 1), min(64, 8 * flow.get("count", 1)))
             if isinstance(flow.get("rtt"), list):
-                flow["rtt"] = flow["rtt"] * 8
+                flow["rtt"] = (flow["rtt"] * 8)[: flow["count"]]
 
 
 def _set_cc(document: dict[str, Any], cc: str) -> None:
