@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from conftest import Run, kernel_or_skip, skip_loudly
 from sojourn import _core
-from sojourn.errors import Refusal
 from sojourn.kernel import boot
 from sojourn.line import ACCESS
 from sojourn.plan import load
@@ -172,9 +171,9 @@ def test_every_variation_of_a_scenario_can_be_played(name: str) -> None:
         assert len(other.plan([("codel",)], 1, 1)) == 1
 
 
-def test_a_queue_on_a_link_without_a_rate_is_refused() -> None:
-    with pytest.raises(Refusal, match="nothing waits there"):
-        task_of_plan(load(SCENARIOS / "fading-link.toml"), ["bottleneck.up"])
+def test_the_reverse_queue_of_a_link_whose_rate_changes_can_be_tuned() -> None:
+    (queue,) = task_of_plan(load(SCENARIOS / "fading-link.toml"), ["bottleneck.up"]).queues
+    assert (queue.name, queue.direction, queue.rate_bps) == ("bottleneck.reverse", "left", 1_000_000)
 
 
 # ---- judging ----
@@ -285,8 +284,8 @@ def test_tc_lines_shape_what_is_received_behind_the_line(tmp_path: Path) -> None
         "tc qdisc replace dev eth0 handle ffff: ingress",
         "tc filter replace dev eth0 parent ffff: protocol all prio 1 handle 1 matchall"
         " action mirred egress redirect dev ifb4eth0",
-        "tc qdisc replace dev ifb4eth0 root cake bandwidth 19mbit nat rtt 60ms overhead 18 mpu 64 ingress",
-        "tc qdisc replace dev eth0 root cake bandwidth 1900kbit nat rtt 60ms overhead 18 mpu 64",
+        "tc qdisc replace dev ifb4eth0 root cake bandwidth 19mbit rtt 60ms nat overhead 18 mpu 64 ingress",
+        "tc qdisc replace dev eth0 root cake bandwidth 1900kbit rtt 60ms nat overhead 18 mpu 64",
     ]
     assert lines.undo == ["tc qdisc del dev eth0 ingress", "ip link del dev ifb4eth0", "tc qdisc del dev eth0 root"]
     assert router.ifb("enp0s31f6.100") == "ifbp0s31f6.100", "names of devices have at most 15 letters"
