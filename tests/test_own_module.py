@@ -46,7 +46,29 @@ def test_a_copy_of_a_discipline_plays_as_the_kernels_own_and_a_changed_one_does_
     measures = {str(row.pop("module")).split(" ")[0]: row for row in kept}
     assert list(measures) == ["None", str(changed), str(same)]
     assert measures["None"] == measures[str(same)]
+    renamed = tmp_path / "renamed"
+    renamed.mkdir()
+    (renamed / "sch_mine.c").write_text((same / "sch_codel.c").read_text().replace('"codel"', '"mine"'))
+    (renamed / "Kbuild").write_text("obj-m := sch_mine.o\n")
+    asked = ("run", small, "--world", "kernel", "--qdisc-module", renamed, "-f", "json")
+    (mine,) = json.loads(sojourn(*asked, "--set", "hop.bottleneck.qdisc=mine").stdout)["runs"]
+    (ours,) = json.loads(sojourn(*asked[:4], *asked[6:], "--set", "hop.bottleneck.qdisc=codel").stdout)["runs"]
+    assert [flow["goodput_mbit"] for flow in mine["flows"]] == [flow["goodput_mbit"] for flow in ours["flows"]]
     assert measures["None"] != measures[str(changed)]
+
+
+def test_a_module_is_for_the_kernel_world_and_its_name_for_the_scenario(
+    sojourn: Run, small: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "module"
+    folder.mkdir()
+    (folder / "Kbuild").write_text("obj-m := sch_mine.o\n")
+    asked = ("run", small, "--set", "hop.bottleneck.qdisc=mine")
+    in_sim = sojourn(*asked, "--qdisc-module", folder, code=2).stderr
+    assert "the simulator has no modules; expected --world kernel with it" in in_sim
+    assert "unknown queue discipline" in sojourn(*asked, "--world", "kernel", code=2).stderr
+    nothing = sojourn(*asked, "--world", "kernel", "--qdisc-module", "my.txt", code=2).stderr
+    assert "--qdisc-module = my.txt: expected a module such as my.ko, or a folder with a Kbuild" in nothing
 
 
 TRACE = "time_ns,op,flow,bytes,ecn\n" + "".join(f"{n * 1_000_000},enqueue,{n % 3},1514,0\n" for n in range(1500))

@@ -99,7 +99,7 @@ COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("jain", JAIN, "Jain's index over goodputs, and over the shares of packets dropped"),
     ("losses", LOSSES, "loss events of all bulk flows, and the share of the flows that lose in one"),
     ("startup", pa.struct(WINDOW), "hops, flows, jain and losses before the measuring window; null without"),
-    ("versions", pa.map_(TEXT, TEXT), "sojourn's version, and the kernel's"),
+    ("versions", pa.map_(TEXT, TEXT), "sojourn's version, the kernel's, and the digests of disciplines of yours"),
 )  # fmt: skip
 """Name, type, meaning."""
 
