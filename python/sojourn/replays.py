@@ -24,8 +24,10 @@ def in_core(
     *,
     outside: Sequence[Outside] = (),
     patience_s: float = isolated.PATIENCE_S,
+    process: isolated.Process | None = None,
 ) -> Replay:
-    """Replays a trace as `_core.replay` does. A library of the user's is called in a process of its own.
+    """Replays a trace as `_core.replay` does. A library of the user's is called in a process of its own: `process`, or
+    one for this replay.
 
     Raises Refusal if the library crashes, or takes longer than `patience_s` seconds; `Error` for anything that is wrong
     in the trace or the line, and for a discipline that fails.
@@ -33,8 +35,9 @@ def in_core(
     used = [one for one in outside if one.name == (qdisc.split() or [""])[0]]
     if not any(one.apart for one in used):
         return _core.replay(trace, name, qdisc, rate, mtu, told, seed, outside=_given(used))
+    call = process.call if process else isolated.call
     try:
-        found: Replay = isolated.call(_replay, trace, name, qdisc, rate, mtu, told, seed, used, patience_s=patience_s)
+        found: Replay = call(_replay, trace, name, qdisc, rate, mtu, told, seed, used, patience_s=patience_s)
     except isolated.BrokenError as error:
         raise Refusal(f"{used[0].said}: {error} in a replay of {name}") from None
     return found

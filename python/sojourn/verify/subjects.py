@@ -12,13 +12,14 @@ import signal
 import subprocess
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from sojourn import _core
 from sojourn.disciplines import Outside
 from sojourn.errors import Refusal
+from sojourn.isolated import Process
 from sojourn.replays import in_core
 
 if TYPE_CHECKING:
@@ -142,6 +143,8 @@ class OfUser:
     """The seed of its random numbers."""
     patience_s: float = 60
     """The most seconds for an answer."""
+    process: Process = field(default_factory=Process, compare=False, repr=False)
+    """The process that plays all traces with a library."""
 
     @property
     def name(self) -> str:
@@ -153,7 +156,7 @@ class OfUser:
         # For the length of this replay it has the name of ours.
         outside = [replace(self.discipline, name=self.line.split()[0])]
         asked = (trace, "trace", self.line, None, MTU, self.rate, self.seed)
-        return in_core(*asked, outside=outside, patience_s=self.patience_s)[0]
+        return in_core(*asked, outside=outside, patience_s=self.patience_s, process=self.process)[0]
 
 
 def of_kernel(line: str) -> str:
