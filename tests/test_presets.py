@@ -92,7 +92,7 @@ def test_with_65536_queues_no_call_of_the_conference_shares_one_and_with_1024_so
         return sum(flow["jitter_ms"]["p95"] > 5 for flow in calls)
 
     assert disturbed("65536") == 0
-    assert 2 <= disturbed("1024") <= 15, "60 · (1 - (1 - 1/1024)^123) = 7 share a queue"
+    assert 2 <= disturbed("1024") <= 15, "60 · (1 - (1 - 1/1024)^121) = 7 share a queue"
 
 
 def test_three_thousand_readers_are_one_row() -> None:
