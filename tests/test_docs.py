@@ -78,7 +78,7 @@ def perform(command: str, clone: Path) -> None:
     if verb == "tune":
         line = ["--set", "duration=3s"] if "--down" not in words else ["--duration", "3"]
         short += [*line, "--seeds", "2", *([] if "--qdisc" in words else ["--qdisc", "fq_codel"])]
-    short += ["--rows", "5.3 I", "--seeds", "2"] if verb == "rfc7928" else []
+    short += ["--rows", "5.1.1", "--seeds", "2", "-f", "json"] if verb == "rfc7928" else []
     found = {**os.environ, "PATH": os.pathsep.join([str(Path(SOJOURN).parent), os.environ.get("PATH", os.defpath)])}
     done = subprocess.run(
         [SOJOURN, *words[1:], *short], cwd=clone, env=found, capture_output=True, text=True, check=False

@@ -53,18 +53,17 @@ impl Distribution {
         Some(Distribution { mean, p50: at(0.5), p75: at(0.75), p95: at(0.95), p99: at(0.99), max })
     }
 
-    /// Summarises the variation of a histogram's values: each minus the smallest one, as RFC 5481 §4.2 defines it for
-    /// delays. Divides by `unit`; `None` without samples.
-    pub fn above_least<const BITS: u32, C: Cell>(histogram: &Histogram<BITS, C>, unit: f64) -> Option<Distribution> {
-        let least = histogram.min() as f64 / unit;
-        Distribution::of(histogram, unit).map(|of| Distribution {
-            mean: of.mean - least,
-            p50: of.p50 - least,
-            p75: of.p75 - least,
-            p95: of.p95 - least,
-            p99: of.p99 - least,
-            max: of.max - least,
-        })
+    /// Returns the distribution of the values minus the smallest one, which is `least`, as RFC 5481 §4.2 defines the
+    /// variation of delays.
+    pub fn above(self, least: f64) -> Distribution {
+        Distribution {
+            mean: self.mean - least,
+            p50: self.p50 - least,
+            p75: self.p75 - least,
+            p95: self.p95 - least,
+            p99: self.p99 - least,
+            max: self.max - least,
+        }
     }
 }
 

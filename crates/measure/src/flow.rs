@@ -552,14 +552,15 @@ impl FlowWindow {
         let mut losses = transfers.losses.clone();
         losses.sort_unstable();
         let rare = |histogram, unit| Distribution::of(histogram, unit).map(Box::new);
+        let rtt_ms = Distribution::of(&traffic.rtt, MS);
         FlowWindow {
             name: setup.name.clone(),
             kind: setup.kind,
             cc: (!setup.cc.is_empty()).then(|| setup.cc.clone()),
             // Bits per microsecond are megabits per second.
             goodput_mbit: (length > Span::ZERO).then(|| payload as f64 * 8.0 / (length.0 as f64 / 1e3)),
-            rtt_ms: Distribution::of(&traffic.rtt, MS),
-            rtt_variation_ms: Distribution::above_least(&traffic.rtt, MS).map(Box::new),
+            rtt_ms,
+            rtt_variation_ms: rtt_ms.map(|rtt| Box::new(rtt.above(traffic.rtt.min() as f64 / MS))),
             retransmits: events.retransmits,
             startup_s: rare(&transfers.startup, S),
             fct_s: rare(&transfers.fct, S),

@@ -131,14 +131,9 @@ impl StreamMeter {
         let lost = u64::from(decided).saturating_sub(window.delays.count());
         let loss_ratio = ratio(lost, u64::from(decided));
         let delay_ms = Distribution::of(&window.delays, MS);
+        let jitter_ms = delay_ms.map(|delay| delay.above(window.delays.min() as f64 / MS));
         let mos = self.setup.voice.zip(loss_ratio).map(|(voice, loss)| mos(voice, loss, &window.delays));
-        StreamMeasures {
-            payload: window.payload,
-            loss_ratio,
-            delay_ms,
-            jitter_ms: Distribution::above_least(&window.delays, MS),
-            mos,
-        }
+        StreamMeasures { payload: window.payload, loss_ratio, delay_ms, jitter_ms, mos }
     }
 }
 
