@@ -6,7 +6,9 @@ import csv
 import io
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,12 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import Run
-from sojourn import _core, words
+from sojourn import _core, rfc7928, words
 from sojourn.errors import Refusal
+from sojourn.executors import Cores
 from sojourn.rfc7928 import judge, sampled, suite
 from sojourn.rfc7928.observed import ALL, Seen
 from sojourn.rfc7928.pictures import ellipse
 from sojourn.rfc7928.suite import BY_NAME, DEFAULT, ROWS, Row
+from sojourn.store import Store
+from sojourn.worlds import Simulator
 
 NEVER = "codel target 100s"
 """A CoDel whose control law never drops."""
@@ -278,3 +283,22 @@ def test_a_ratio_has_its_mark_and_two_digits() -> None:
     assert ratio_text(judge.Ratio(0.0634, 0.06, 0.07, 3, True, False)) == "6.3+"
     assert ratio_text(judge.Ratio(1.184, 1.1, 1.3, 3, False, True)) == "118-"
     assert math.isclose(judge.MARGIN, 0.05)
+
+
+class _Interrupting(Cores):
+    """An executor during which Ctrl-C comes before anything has been played."""
+
+    def each(self, todo: Any, work: Any, tell: Any) -> Iterator[Any]:
+        raise KeyboardInterrupt
+        yield
+
+
+def test_after_ctrl_c_the_same_evaluation_goes_on_where_it_was(tmp_path: Path) -> None:
+    store, lines = Store(tmp_path / "store"), ["pfifo", "codel"]
+    done = rfc7928.evaluate([ROW], lines, store, world=Simulator(), executor=Cores(1), seeds=2)
+    assert (done.runs, done.played) == (4, 4)
+    rows = [ROW, BY_NAME["5.2"]]
+    with pytest.raises(rfc7928.Interrupted):
+        rfc7928.evaluate(rows, lines, store, world=Simulator(), executor=_Interrupting(1), seeds=2)
+    done = rfc7928.evaluate(rows, lines, store, world=Simulator(), executor=Cores(1), seeds=2)
+    assert (done.runs, done.played) == (8, 4), "the first row is not played again"
