@@ -721,8 +721,8 @@ _EMPTY: dict[str, dict[str, None]] = {
 }
 """The columns of distributions in CSV. If there are no samples, the columns exist and are empty."""
 _EVERY_FLOW = ("kind", "cc", "goodput_mbit", "retransmits", "packets", "drops", "completed", "unfinished")
-_TCP = {"rtt_ms": _SHAPE}
-_TRANSFER: dict[str, Any] = {"rtt_ms": _SHAPE, "fct_s": _SHAPE, "slowdown": _SHAPE}
+_TCP = {"rtt_ms": _SHAPE, "rtt_variation_ms": _SHAPE}
+_TRANSFER: dict[str, Any] = _TCP | {"startup_s": _SHAPE, "fct_s": _SHAPE, "slowdown": _SHAPE}
 _DATAGRAMS: dict[str, Any] = {"loss_ratio": None, "delay_ms": _SHAPE, "jitter_ms": _SHAPE}
 _OF_KIND: dict[str, dict[str, Any]] = {
     "voip": _DATAGRAMS | {"mos": None},
@@ -750,7 +750,7 @@ def _flatten(record: RunRecord) -> dict[str, Any]:
     _flatten_into(row, "losses", result.get("losses", {}))
     for flow in result["flows"]:
         present = {key: value for key, value in flow.items() if value is not None and key != "name"}
-        shape = dict.fromkeys(_EVERY_FLOW) | _OF_KIND.get(flow["kind"], _TCP)
+        shape = dict.fromkeys(_EVERY_FLOW) | {"loss_gap_ms": _SHAPE} | _OF_KIND.get(flow["kind"], _TCP)
         _flatten_into(row, f"flows.{flow['name']}", shape | present)
     return row
 
