@@ -94,7 +94,7 @@ def test_tail_drop_is_always_first_and_a_line_comes_once() -> None:
     assert suite.disciplines(["codel", "codel  target 20ms", "codel"]) == ["pfifo", "codel", "codel target 20ms"]
     assert suite.disciplines(["codel", "pfifo limit 50"]) == ["pfifo limit 50", "codel"]
     assert suite.names(["pfifo", "codel", "codel target 20ms"]) == ["pfifo", "codel", "codel target 20ms"]
-    with pytest.raises(Refusal, match="codl"):
+    with pytest.raises(Refusal, match=r'^codl: "codl": unknown queue discipline'):
         suite.disciplines(["codl"])
 
 

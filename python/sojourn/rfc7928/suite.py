@@ -201,7 +201,7 @@ def disciplines(asked: Sequence[str]) -> list[str]:
         try:
             _values(line)
         except _core.Error as error:
-            raise Refusal(str(error)) from error
+            raise Refusal(str(error).replace(_plain(line), line, 1)) from error
     first = next((line for line in lines if words.short_name(line) == TAIL_DROP), TAIL_DROP)
     return list(dict.fromkeys([first, *lines]))
 
@@ -224,15 +224,20 @@ def buffered(line: str, buffer: float) -> str:
 _BDP = re.compile(r"\b[\d.]+bdp\b")
 
 
+def _plain(line: str) -> str:
+    """Returns a line with a limit, and with any size in place of sizes in BDP: the discipline's own reader takes it."""
+    return _BDP.sub("100000", buffered(line, 1.0))
+
+
 def _values(line: str) -> dict[str, Any]:
-    """Returns the parameters of a line by name. A line without a limit has one; sizes in BDP are any size."""
-    values: dict[str, Any] = _core.qdisc(_BDP.sub("100000", buffered(line, 1.0)))["values"]
+    """Returns the parameters of a line by name."""
+    values: dict[str, Any] = _core.qdisc(_plain(line))["values"]
     return values
 
 
 def disclosed(line: str) -> str:
     """Returns a line with all its parameters but the limit, which depends on the row."""
-    full = str(_core.qdisc(_BDP.sub("100000", buffered(line, 1.0)))["full"])
+    full = str(_core.qdisc(_plain(line))["full"])
     return full if _LIMITED.search(line) else re.sub(r" (?:limit|memlimit) \S+", "", full)
 
 
