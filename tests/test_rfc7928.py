@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import Run
@@ -161,6 +161,7 @@ def test_what_seeds_do_not_show_is_the_same_and_one_seed_is_open() -> None:
     assert one.verdict == "open"
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0.01, 1e3), st.floats(0.001, 1e3)), min_size=2, max_size=12))
 def test_a_discipline_that_does_the_same_as_tail_drop_is_the_same(numbers: list[tuple[float, float]]) -> None:
     found = [
@@ -185,6 +186,7 @@ def test_cumulated_goodput_is_that_of_the_run_and_else_each_class_counts() -> No
 # ---- pictures and samples ----
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 200), st.floats(0, 10)), min_size=3, max_size=30), st.floats(0.5, 3))
 def test_an_ellipse_is_the_contour_of_the_gaussian_of_maximum_likelihood(
     points: list[tuple[float, float]], sigmas: float
