@@ -230,6 +230,7 @@ def test_a_codel_that_never_drops_is_found_to_be_like_tail_drop(sojourn: Run, tm
     assert out["headline"].startswith("codel has a shorter queuing delay than tail drop in most rows.")
     assert f"The queuing delay of {NEVER} is not shorter in most rows: bufferbloat." in out["headline"]
     assert not out["profiles"][NEVER]["controls_delay"]
+    assert out["versions"]["sojourn"] == _core.__version__
 
 
 def test_runs_are_kept_and_every_form_shows_them(sojourn: Run, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from sojourn.errors import NothingToRun
 from sojourn.results import Results
 from sojourn.rfc7928 import suite
 from sojourn.rfc7928.judge import Evaluation
-from sojourn.rfc7928.observed import Seen, observed
+from sojourn.rfc7928.observed import Seen, observed, versions
 from sojourn.rfc7928.suite import Asked, Row
 from sojourn.runs import RunsInStore
 from sojourn.store import Store
@@ -83,6 +83,7 @@ def evaluate(
         skipped=tuple(player.skipped),
         runs=player.runs,
         played=player.played,
+        versions=player.versions,
     )
 
 
@@ -95,6 +96,8 @@ class _Player:
         """Row, combination and reason of what the world cannot play."""
         self.runs = self.played = 0
         """The runs that exist, and those of them that were played now."""
+        self.versions: dict[str, str] = {}
+        """The versions of the programs that played them."""
         self.before_s = self.all_s = 0.0
 
     def begin(self, plans: Sequence[Asked], tell: Callable[[float, float], None]) -> None:
@@ -123,6 +126,7 @@ class _Player:
         finally:
             self.before_s += _seconds(asked)
         self.runs += done.count
+        self.versions |= versions(done)
         self.skipped += [(name, _text(one["set"]), one["reason"]) for one in done.skipped]
         return observed(asked, done)
 

@@ -11,7 +11,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -186,6 +186,8 @@ class Evaluation:
     runs: int = 0
     played: int = 0
     """The number of runs, and of those that were played now."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """The versions of the programs that played them: `sojourn`, and in the kernel world `kernel`."""
 
     @cached_property
     def judged(self) -> list[Judged]:
@@ -235,6 +237,7 @@ def as_dict(done: Evaluation) -> dict[str, Any]:
     """Returns everything for JSON."""
     return {
         "world": done.world,
+        "versions": dict(done.versions),
         "seeds": done.seeds,
         "buffer_bdp": done.buffer,
         "margin": MARGIN,

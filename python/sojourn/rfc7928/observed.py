@@ -88,6 +88,16 @@ def observed(asked: Asked, results: Results) -> list[Seen]:
     return [one for index in sorted(found) for one in found[index]]
 
 
+def versions(results: Results) -> dict[str, str]:
+    """Returns the versions of the programs that played the first of these runs."""
+    from sojourn import columns
+
+    found: dict[str, str] = {}
+    for _, table in results.kept.batches(results.indices[:1], ("versions",)):
+        found |= columns.rows_of(table)[0]["versions"]
+    return found
+
+
 def _run(
     asked: Asked, planned: Mapping[str, Any], run: Mapping[str, Any], bases: Mapping[str, float]
 ) -> Iterator[Seen]:

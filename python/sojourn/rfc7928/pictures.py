@@ -40,9 +40,11 @@ VERDICTS = {"better": "#cfe8dc", "trade": "#f6e9c4", "same": "#edf0f2", "worse":
 
 
 def provenance(done: Evaluation) -> str:
-    """Returns a line about the runs: seeds, world, buffer."""
+    """Returns a line about the runs: seeds, world, buffer, versions."""
     buffer = f"buffer {number_text(done.buffer)} BDP of the longest RTT"
-    return f"RFC 7928  ·  {done.seeds} seeds  ·  world {done.world}  ·  {buffer}"
+    world = f"{done.world} ({done.versions['kernel']})" if "kernel" in done.versions else done.world
+    version = done.versions.get("sojourn", "?")
+    return f"RFC 7928  ·  {done.seeds} seeds  ·  world {world}  ·  {buffer}  ·  sojourn {version}"
 
 
 # ---- goodput against queuing delay ----
