@@ -187,7 +187,7 @@ class Evaluation:
     played: int = 0
     """The number of runs, and of those that were played now."""
     versions: Mapping[str, str] = field(default_factory=dict)
-    """The versions of the programs that played them: `sojourn`, and in the kernel world `kernel`."""
+    """The versions of the programs that played them: `sojourn`, and in the kernel world `linux`."""
 
     @cached_property
     def judged(self) -> list[Judged]:

@@ -42,7 +42,7 @@ VERDICTS = {"better": "#cfe8dc", "trade": "#f6e9c4", "same": "#edf0f2", "worse":
 def provenance(done: Evaluation) -> str:
     """Returns a line about the runs: seeds, world, buffer, versions."""
     buffer = f"buffer {number_text(done.buffer)} BDP of the longest RTT"
-    world = f"{done.world} ({done.versions['kernel']})" if "kernel" in done.versions else done.world
+    world = f"{done.world} (Linux {done.versions['linux']})" if "linux" in done.versions else done.world
     version = done.versions.get("sojourn", "?")
     return f"RFC 7928  ·  {done.seeds} seeds  ·  world {world}  ·  {buffer}  ·  sojourn {version}"
 
