@@ -50,6 +50,14 @@ def test_a_copy_of_a_discipline_plays_as_the_kernels_own_and_a_changed_one_does_
     renamed.mkdir()
     (renamed / "sch_mine.c").write_text((same / "sch_codel.c").read_text().replace('"codel"', '"mine"'))
     (renamed / "Kbuild").write_text("obj-m := sch_mine.o\n")
+    misnamed = tmp_path / "misnamed"
+    misnamed.mkdir()
+    (misnamed / "sch_mycodel.c").write_text((same / "sch_codel.c").read_text())
+    (misnamed / "Kbuild").write_text("obj-m := sch_mycodel.o\n")
+    (tmp_path / "t.csv").write_text(TRACE)
+    replay = ("replay", "t.csv", "--qdisc", "codel", "--rate", "10mbit", "--world", "kernel")
+    taken = sojourn(*replay, "--qdisc-module", misnamed, code=2).stderr
+    assert "the module sch_mycodel registers a name that the kernel has; expected a file with that name" in taken
     asked = ("run", small, "--world", "kernel", "--qdisc-module", renamed, "-f", "json")
     (mine,) = json.loads(sojourn(*asked, "--set", "hop.bottleneck.qdisc=mine").stdout)["runs"]
     (ours,) = json.loads(sojourn(*asked[:4], *asked[6:], "--set", "hop.bottleneck.qdisc=codel").stdout)["runs"]

@@ -39,7 +39,7 @@ pub(crate) fn load_with(module: &str, parameters: &CStr) -> io::Result<()> {
     if is_guest_of_another() {
         return Ok(());
     }
-    let fault = |error: io::Error| io::Error::other(format!("module {module}: {error}"));
+    let fault = |error: io::Error| io::Error::new(error.kind(), format!("module {module}: {error}"));
     let file = fs::File::open(format!("{MODULES}/{module}.ko")).map_err(fault)?;
     match rustix::system::finit_module(&file, parameters, 0) {
         Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),

@@ -35,7 +35,26 @@ pub fn load(own: &Own, spaces: &mut Spaces) -> io::Result<()> {
         modules::load_with("sojourn_replace", &words).map_err(fault)?;
         tc(spaces, &format!("qdisc del dev {SPARE} root")).map_err(fault)?;
     }
-    own.modules.iter().try_for_each(|module| modules::load(module))
+    own.modules.iter().try_for_each(|module| load_one(module))
+}
+
+/// Loads a module. If the name of its discipline is taken, Linux 7 says that it is busy; older ones say that it exists,
+/// as they do of a module that is loaded already.
+fn load_one(module: &str) -> io::Result<()> {
+    let loaded = modules::load(module);
+    let is_busy = loaded.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy);
+    if is_busy || loaded.is_ok() && !is_listed(module, &fs::read_to_string("/proc/modules")?) {
+        return Err(io::Error::other(format!(
+            "the module {module} registers a name that the kernel has; expected a file with that name, as in sch_codel.ko"
+        )));
+    }
+    loaded
+}
+
+/// Returns whether a module is loaded, according to `/proc/modules`.
+fn is_listed(module: &str, listed: &str) -> bool {
+    let name = module.replace('-', "_");
+    listed.lines().any(|line| line.split_ascii_whitespace().next() == Some(&name))
 }
 
 /// Checks that a discipline that is set up belongs to one of the modules.
@@ -63,6 +82,12 @@ fn in_use(modules: &[String], listed: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_module_is_loaded_if_it_is_listed_by_its_whole_name() {
+        let listed = "my_qdisc 16384 0 - Live 0x1\nveth 2 0 -";
+        assert_eq!(["my-qdisc", "veth", "my", "qdisc"].map(|name| is_listed(name, listed)), [true, true, false, false]);
+    }
 
     #[test]
     fn a_module_that_nothing_came_from_is_seen() {
