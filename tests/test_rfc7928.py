@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import own
 from conftest import Run
 from sojourn import _core, rfc7928, words
 from sojourn.errors import Refusal
@@ -231,6 +232,23 @@ def test_a_codel_that_never_drops_is_found_to_be_like_tail_drop(sojourn: Run, tm
     assert f"The queuing delay of {NEVER} is not shorter in most rows: bufferbloat." in out["headline"]
     assert not out["profiles"][NEVER]["controls_delay"]
     assert out["versions"]["sojourn"] == _core.__version__
+
+
+def test_a_library_is_evaluated_and_a_wrong_or_broken_one_is_found(sojourn: Run, tmp_path: Path) -> None:
+    """A CoDel in C is as good as ours. One that never drops is like tail drop; one that crashes loses its own runs."""
+    own.library(tmp_path)
+    crash = own.library(tmp_path, "crash", "q->mtu = mtu;", "q->mtu = mtu; q->ring = 0; return q;")
+    asked = ("mine limit 83", "mine limit 83 target 100000ms", "codel", "--rows", "5.1.1", "--seeds", "3")
+    words = (*asked, "--library", str(tmp_path / "mine.so"), "--store", str(tmp_path / "store"), "-f", "json")
+    (row,) = json.loads(evaluate(sojourn, *words))["rows"]
+    good, wrong, ours = (row["disciplines"][name] for name in ("mine limit 83", asked[1], "codel"))
+    assert good["ratios"]["delay"]["value"] == pytest.approx(ours["ratios"]["delay"]["value"], rel=0.1)
+    assert wrong["verdict"] == "same"
+    failed = sojourn("rfc7928", "crash", "codel", *words[3:7], "--library", str(crash), *words[9:], code=2)
+    assert "crash.so" in failed.stderr
+    assert "ended by a discipline of yours; the other runs are kept" in failed.stderr
+    (row,) = json.loads(failed.stdout)["rows"]
+    assert row["disciplines"]["codel"]["ratios"]["delay"]["better"]
 
 
 def test_runs_are_kept_and_every_form_shows_them(sojourn: Run, tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from sojourn.claims import Experiment, Found
     from sojourn.disciplines import Library, Outside
     from sojourn.executors import Executor
-    from sojourn.results import Results
     from sojourn.store import Store
     from sojourn.worlds import World
 
@@ -276,10 +275,10 @@ def _libraries(_context: click.Context, _option: click.Parameter, words: Sequenc
     return found
 
 
-def leave_broken(done: Results) -> None:
-    """Ends the command with the exit code for bad input if a discipline of the user's has ended a run."""
-    if done.broken:
-        count = many(len(done.broken), "run")
+def leave_broken(broken: Sequence[str]) -> None:
+    """Ends the command with the exit code for bad input if a discipline of the user's has ended runs."""
+    if broken:
+        count = many(len(broken), "run")
         click.echo(f"sojourn: {count} ended by a discipline of yours; the other runs are kept", err=True)
         sys.exit(BAD_INPUT)
 

@@ -16,11 +16,15 @@ from sojourn.cli.base import (
     cli,
     executor_options,
     fail,
+    leave_broken,
     leave_interrupted,
+    library_options,
     many,
     open_store,
+    outside_names,
     picture_format_option,
     picture_is_asked_for,
+    qdisc_module_option,
     refuse_file,
     rows_as_csv,
     simulated_seconds,
@@ -29,6 +33,7 @@ from sojourn.cli.base import (
 from sojourn.cli.run import memory_option, world_of, world_option
 
 if TYPE_CHECKING:
+    from sojourn.disciplines import Library
     from sojourn.executors import Executor
     from sojourn.plot import Format
     from sojourn.rfc7928.judge import Evaluation
@@ -54,6 +59,8 @@ Examples:
 )
 @world_option
 @memory_option
+@library_options
+@qdisc_module_option
 @click.option("--seed", type=int, callback=bounded(0, 2**63 - 1), metavar="N", help="The first seed [default: 1].")
 @click.option(
     "--seeds", type=int, callback=bounded(1, 10_000), default=10, show_default=True, metavar="N", help="Seeds."
@@ -73,6 +80,9 @@ def rfc7928(
     buffer: float,
     world: str,
     memory: int,
+    outside: tuple[Library, ...],
+    patience: int,
+    module: Path | None,
     seed: int | None,
     seeds: int,
     store: Path,
@@ -92,7 +102,8 @@ def rfc7928(
 
     if not 0.01 <= buffer <= 100:
         fail(f"--buffer = {buffer}: expected a number of BDP from 0.01 to 100")
-    lines = suite.disciplines(qdiscs)
+    own = outside_names(outside, module)
+    lines = suite.disciplines(qdiscs, own)
     chosen = suite.chosen(rows)
     refuse_file(out)
     opened = open_store(store)
@@ -103,12 +114,13 @@ def rfc7928(
                 chosen,
                 lines,
                 opened,
-                world=world_of(world, memory=memory),
+                world=world_of(world, memory=memory, outside=outside, patience=patience, module=module),
                 executor=executor,
                 buffer=buffer,
                 seed=seed,
                 seeds=seeds,
                 pictures=drawn,
+                outside=own,
                 watch=watch,
             )
         except evaluation.Interrupted:
@@ -122,6 +134,7 @@ def rfc7928(
 
         click.echo(f"page: {page.write(out or opened.folder / FOLDER / world, done, picture)}", err=True)
     click.echo(f"{many(done.runs, 'run')}, {done.played} of them played now; store: {opened.folder}", err=True)
+    leave_broken(done.broken)
 
 
 @contextmanager

@@ -191,7 +191,7 @@ def run(
     _closing_words(done, len(plan) - done.spared, folder, page)
     if done.interrupted:
         sys.exit(INTERRUPTED)
-    leave_broken(done)
+    leave_broken(done.broken)
 
 
 def world_of(

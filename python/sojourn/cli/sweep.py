@@ -150,7 +150,7 @@ def sweep(
         click.echo(f"a quick look: {count} of {many(len(plan), 'run')}", err=True)
     if done.interrupted:
         leave_interrupted()
-    leave_broken(done)
+    leave_broken(done.broken)
 
 
 def _name(file: Path, world: str) -> str:

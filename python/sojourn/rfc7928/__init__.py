@@ -45,13 +45,15 @@ def evaluate(
     seed: int | None = None,
     seeds: int = 10,
     pictures: bool = False,
+    outside: Sequence[str] = (),
     watch: Callable[[Row, int], Callable[[float, float], None]] = lambda _row, _runs: lambda _done_s, _all_s: None,
 ) -> Evaluation:
     """Plays the rows with these disciplines, of which the first is tail drop, and returns what was seen.
 
     `buffer` is the buffer of all disciplines in BDP. With `pictures`, the series of the first seed are kept for them.
     `watch` is called before each row with the number of its runs. It returns a function that is called with the
-    simulated seconds that are done, and with those of the whole row.
+    simulated seconds that are done, and with those of the whole row. `outside` are the names of
+    disciplines of the user's, which the world has.
 
     Raises Interrupted after Ctrl-C, and NothingToRun if the world can play no row.
     """
@@ -59,7 +61,7 @@ def evaluate(
     found: dict[str, list[Seen]] = {}
     samples: dict[str, list[Sample]] = {}
     for row in rows:
-        plans = suite.asked(row, lines, buffer=buffer, seed=seed, seeds=seeds)
+        plans = suite.asked(row, lines, buffer=buffer, seed=seed, seeds=seeds, outside=outside)
         player.begin(plans, watch(row, sum(len(one.plan) for one in plans)))
         seen: list[Seen] = []
         for asked in plans:
@@ -81,6 +83,7 @@ def evaluate(
         found=found,
         samples=samples,
         skipped=tuple(player.skipped),
+        broken=tuple(player.broken),
         runs=player.runs,
         played=player.played,
         versions=player.versions,
@@ -94,6 +97,8 @@ class _Player:
         self.store, self.world, self.executor = store, world, executor
         self.skipped: list[tuple[str, str, str]] = []
         """Row, combination and reason of what the world cannot play."""
+        self.broken: list[str] = []
+        """The causes of runs that a discipline of the user's ended."""
         self.runs = self.played = 0
         """The runs that exist, and those of them that were played now."""
         self.versions: dict[str, str] = {}
@@ -136,6 +141,7 @@ class _Player:
 
         done = pipeline.execute(asked.plan, runs, world=self.world, executor=self.executor, tell=tell)
         self.played += done.played
+        self.broken += done.broken
         if done.interrupted:
             raise Interrupted
         return done

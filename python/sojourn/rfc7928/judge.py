@@ -183,6 +183,8 @@ class Evaluation:
     """The first seed's series by the name of the row; empty without pictures."""
     skipped: tuple[tuple[str, str, str], ...] = ()
     """Row, combination and reason of what the world could not play."""
+    broken: tuple[str, ...] = ()
+    """The causes of runs that a discipline of the user's ended."""
     runs: int = 0
     played: int = 0
     """The number of runs, and of those that were played now."""

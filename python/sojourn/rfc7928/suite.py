@@ -6,7 +6,7 @@ The files are in the folder scenarios/rfc7928, which comes with the wheel.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -191,13 +191,21 @@ CAKE_BYTES = 2344 / 1514
 _LIMITED = re.compile(r"\b(?:limit|memlimit|memory_limit)\s")
 
 
-def disciplines(asked: Sequence[str]) -> list[str]:
-    """Returns the lines to compare, tail drop first, each once. Without any, the default ones.
+def is_outside(line: str) -> bool:
+    """Returns whether a line has a name that none of our disciplines has: it may be one of the user's."""
+    return _core.refuse_outside(line.partition(" ")[0]) is None
+
+
+def disciplines(asked: Sequence[str], outside: Collection[str] = ()) -> list[str]:
+    """Returns the lines to compare, tail drop first, each once. Without any, the default ones. `outside` are the names
+    of disciplines of the user's.
 
     Raises Refusal for a line that is no discipline's.
     """
-    lines = [" ".join(line.split()) for line in asked or DEFAULT]
+    lines = [" ".join(line.split()) for line in asked or (*DEFAULT, *outside)]
     for line in lines:
+        if line.partition(" ")[0] in outside:
+            continue
         try:
             _values(line)
         except _core.Error as error:
@@ -213,8 +221,10 @@ def names(lines: Sequence[str]) -> list[str]:
 
 
 def buffered(line: str, buffer: float) -> str:
-    """Returns a line with a limit of `buffer` BDP. A line that has a limit keeps it."""
-    if _LIMITED.search(line):
+    """Returns a line with a limit of `buffer` BDP. A line that has a limit keeps it, and only the user knows how to
+    limit a discipline of the user's.
+    """
+    if _LIMITED.search(line) or is_outside(line):
         return line
     if words.disciplines_of(line)[-1] == "cake":
         return f"{line} memlimit {buffer * CAKE_BYTES:.4g}bdp"
@@ -236,14 +246,18 @@ def _values(line: str) -> dict[str, Any]:
 
 
 def disclosed(line: str) -> str:
-    """Returns a line with all its parameters but the limit, which depends on the row."""
+    """Returns a line with all its parameters but the limit, which depends on the row. A discipline of the user's has
+    those that its line gives.
+    """
+    if is_outside(line):
+        return line
     full = str(_core.qdisc(_plain(line))["full"])
     return full if _LIMITED.search(line) else re.sub(r" (?:limit|memlimit) \S+", "", full)
 
 
 def marking(line: str) -> str:
     """Returns a line that marks ECN-capable packets, where the discipline can; otherwise the line itself."""
-    if re.search(r"\b(?:no)?ecn\b", line):
+    if re.search(r"\b(?:no)?ecn\b", line) or is_outside(line):
         return line
     try:
         _values(f"{line} ecn")
@@ -341,7 +355,13 @@ class Asked:
 
 
 def asked(
-    row: Row, lines: Sequence[str], *, buffer: float = 1.0, seed: int | None = None, seeds: int = 10
+    row: Row,
+    lines: Sequence[str],
+    *,
+    buffer: float = 1.0,
+    seed: int | None = None,
+    seeds: int = 10,
+    outside: Sequence[str] = (),
 ) -> list[Asked]:
     """Returns the plans of a row: one for each variant, with each discipline and each case of the row's file.
 
@@ -357,6 +377,6 @@ def asked(
         sweep = {"zip": [list(swept)], **swept} if len(swept) > 1 else swept
         scenario = {**document, "sweep": {**sweep, **document.get("sweep", {})}}
         sets = [*variant.sets, *fixed.items()]
-        made = _core.Plan.parse(_core.to_toml(scenario), str(path), sets, seed, seeds, lines=False)
+        made = _core.Plan.parse(_core.to_toml(scenario), str(path), sets, seed, seeds, lines=False, outside=outside)
         found.append(Asked(row, variant, made, tuple(own), next(iter(swept))))
     return found
