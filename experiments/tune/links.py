@@ -222,7 +222,7 @@ def main() -> None:
         print(name, results[name]["chosen"], words, file=sys.stderr, flush=True)
         results = {one: results[one] for one in links if one in results}
         path.write_text(json.dumps(results, indent=1) + "\n")
-    write_report(results)
+        write_report(results)
 
 
 if __name__ == "__main__":
