@@ -411,8 +411,9 @@ def test_the_line_to_paste_of_variants_and_shapers() -> None:
     )
     assert tcline.paste(line)[0] == line, "it is read as it was written"
     assert tcline.paste("hhf limit 500")[0] == "tc qdisc replace dev eth0 root hhf limit 500"
-    assert tcline.paste("fq_kodel") == (None, tcline.paste("fq_kodel")[1])
-    assert "fq_codel" in tcline.paste("fq_kodel")[1]
+    assert tcline.paste("fq_codel limt 3")[0] is None
+    assert "limit" in tcline.paste("fq_codel limt 3")[1]
+    assert tcline.paste("mine limit 3") == (None, "mine is a discipline of yours, for sojourn.")
 
 
 def in_a_namespace(commands: list[str]) -> list[str]:

@@ -288,7 +288,7 @@ def test_tc_lines_shape_what_is_received_behind_the_line(tmp_path: Path) -> None
         "tc qdisc replace dev eth0 root cake bandwidth 1900kbit rtt 60ms nat overhead 18 mpu 64",
     ]
     assert lines.undo == ["tc qdisc del dev eth0 ingress", "ip link del dev ifb4eth0", "tc qdisc del dev eth0 root"]
-    assert router.ifb("enp0s31f6.100") == "ifbp0s31f6.100", "names of devices have at most 15 letters"
+    assert router.ifb("enp0s31f6.100") == "ifbnp0s31f6.100", "names of devices have at most 15 letters"
 
 
 COMMANDS = """\

@@ -16,6 +16,8 @@ PICTURE = re.compile(r"(?m)^!\[([^\]]*)\]\(([^)]+)\)$")
 """A picture in a paragraph of its own."""
 BLOCK = re.compile(r"(?<=\n\n)((?: {4}.*\n|\n(?= {4}))+)")
 """An indented block of code."""
+FENCE = re.compile(r"(?ms)^```.*?^```$")
+"""A fenced block of code, whose lines may be indented."""
 LANGUAGES = {
     "shell": r"(sojourn|make|pip|cargo|git|sudo|tc|export|\.venv)\b",
     "toml": r"\[",
@@ -130,7 +132,12 @@ class Tree:
                 self.take(target)
             return f"{found[1]}{os.path.relpath(place(target), PurePosixPath(at).parent)}{found[3]}"
 
-        return PICTURE.sub(lambda found: picture_of(*found.groups()), BLOCK.sub(fenced, LINK.sub(link, text)))
+        def changed(part: str) -> str:
+            return PICTURE.sub(lambda found: picture_of(*found.groups()), BLOCK.sub(fenced, LINK.sub(link, part)))
+
+        fences = FENCE.findall(text)
+        between = [changed(part) for part in FENCE.split(text)]
+        return "".join(part + fence for part, fence in zip(between, [*fences, ""], strict=True))
 
     def take(self, name: str) -> None:
         """Adds a linked file of the repository, unless it is a folder, which is a page already."""

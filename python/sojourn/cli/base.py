@@ -51,9 +51,9 @@ VERBS = {
     "rfc7928": "rfc7928",
     "run": "run",
     "size": "size",
-    "tune": "tune",
     "store": "store",
     "sweep": "sweep",
+    "tune": "tune",
     "verify": "verify",
 }
 """The module of each verb. It is imported when the verb is asked for, and adds the verb to the command."""
