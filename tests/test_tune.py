@@ -267,8 +267,7 @@ def test_a_setting_whose_shaper_exceeds_the_lowest_rate_is_not_chosen() -> None:
 
 def test_the_flat_range_of_a_parameter_ends_where_the_cost_grows() -> None:
     costs = {0.01: 3.0, 0.02: 0.5, 0.04: 0.0, 0.08: 0.9, 0.16: 1.1, 0.32: 0.0}
-    one = Candidate("cake", ("cake",), 0.95, ("cake",))
-    steps = [search.Step(one, "rtt", value, cost, is_chosen=value == 0.04) for value, cost in costs.items()]
+    steps = [search.Step("rtt", value, cost, is_chosen=value == 0.04) for value, cost in costs.items()]
     assert search.flat(steps, "rtt") == (0.02, 0.08)
 
 

@@ -27,7 +27,19 @@ GROUPS = {
 
 HIDDEN = {
     "Results": (
-        *("of_records", "kept", "spared", "too_wide", "surplus", "indices", "numbers", "means", "shown", "cases"),
+        *(
+            "of_records",
+            "kept",
+            "spared",
+            "too_wide",
+            "surplus",
+            "indices",
+            "numbers",
+            "values",
+            "means",
+            "shown",
+            "cases",
+        ),
         *("as_dict", "until", "baseline", "cpu_s", "played"),
     ),
     "Plan": (

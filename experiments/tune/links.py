@@ -99,7 +99,7 @@ def place_of(scores: Scores, chosen: Candidate) -> int:
 
 def numbers(scores: Scores, place: int) -> dict[str, float]:
     """Returns the means of a setting."""
-    found = {f"goodput_{way}": scores.goodput_mean(way, place) for way in scores.goodput}
+    found = {f"goodput_{way}": scores.mean(way, place) for way in scores.goodput}
     found |= {name: scores.mean(name, place) for name in ("throughput", "sparse", "pages", "own")}
     return {name: round(mean.value, 4) for name, mean in found.items() if mean is not None}
 

@@ -100,11 +100,11 @@ class Discipline(_core.Discipline):
     """The seed for random numbers."""
 
     def enqueue(self, packet: _core.Packet, now: int) -> None:
-        """Takes a packet: keep it, or drop it with `self.drop`."""
+        """Takes a packet: keep it, or drop it with `self.drop`. Every subclass has its own."""
         raise NotImplementedError
 
     def dequeue(self, now: int) -> _core.Packet | None:
-        """Returns the packet to send now, or None. It is called for an empty queue too."""
+        """Returns the packet to send now, or None. It is called for an empty queue too. Every subclass has its own."""
         raise NotImplementedError
 
     def next_event(self) -> int | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from sojourn import _core
+
 PACKET = 1514
 """Bytes of a full packet with its Ethernet header. A modem's buffer is counted in such packets here."""
 RATES = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
@@ -55,6 +57,14 @@ def rate_of(text: str) -> int | None:
     """Returns a rate such as `20mbit` in bit/s, or None for other text."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(bit|kbit|mbit|gbit)", text.strip().lower())
     return round(float(found[1]) * RATES[found[2]]) if found else None
+
+
+def constant_bps(rate: str) -> int | None:
+    """Returns a rate of `Plan.describe` in bit/s; None for steps, a trace and an outage."""
+    try:
+        return _core.rate(rate)[0]
+    except _core.Error:
+        return None
 
 
 def seconds_of(text: str) -> float | None:

@@ -135,19 +135,20 @@ def plain(address: str, queues: Collection[str]) -> str:
     return address
 
 
-_STREAMS = ("cbr", "onoff", "voip")
+STREAMS = ("cbr", "onoff", "voip")
+"""Kinds of flows that send datagrams."""
 _TRANSFERS = ("download", "sizes", "upload", "video", "web")
 ONLY: Mapping[str, Collection[str]] = {
-    "goodput_mbit": ("bulk", "rpm", "thin", *_STREAMS, *_TRANSFERS),
+    "goodput_mbit": ("bulk", "rpm", "thin", *STREAMS, *_TRANSFERS),
     "rtt_ms": ("bulk", "onoff", "pings", "rpm", "thin", *_TRANSFERS),
     "rtt_variation_ms": ("bulk", "onoff", "pings", "rpm", "thin", *_TRANSFERS),
     "startup_s": _TRANSFERS,
     "fct_s": _TRANSFERS,
     "slowdown": _TRANSFERS,
     "page_load_s": ("web",),
-    "loss_ratio": _STREAMS,
-    "delay_ms": _STREAMS,
-    "jitter_ms": _STREAMS,
+    "loss_ratio": STREAMS,
+    "delay_ms": STREAMS,
+    "jitter_ms": STREAMS,
     "mos": ("voip",),
     "video": ("video",),
     "rpm": ("rpm",),

@@ -10,7 +10,7 @@ import colorsys
 import importlib.util
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from sojourn import _core
 from sojourn.cases import Case
 from sojourn.records import write_bytes
-from sojourn.words import disciplines_of, link_rate_text, rate_text, rows_as_csv
+from sojourn.words import disciplines_of, link_rate_text, number_text, rate_text, rows_as_csv
 
 if TYPE_CHECKING:
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 COLOURS = {
@@ -373,6 +374,15 @@ def apart(wanted: Sequence[float], heights: Sequence[float], room: float) -> lis
         tops[place] = min(tops[place], end - heights[place])
         end = tops[place]
     return tops
+
+
+def plain_log(axis: Axis, ticks: int, text: Callable[[float], str] = number_text) -> None:
+    """Labels a logarithmic axis at 1, 2 and 5 times powers of ten, at about `ticks` places, and without exponents."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=ticks))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _place: text(value)))
 
 
 def frame(figure: Figure, title: str, subtitle: str, footer: str) -> None:

@@ -79,6 +79,11 @@ def named(word: str, queues: Collection[str]) -> str | None:
     return queue_of_key(f"hop.{word}.qdisc", queues)
 
 
+def qdisc_key(queue: str) -> str:
+    """Returns the key of a queue's discipline: `hop.home.reverse.qdisc` for `home.reverse`."""
+    return f"hop.{queue}.qdisc"
+
+
 def swept(sets: Iterable[Mapping[str, Any]], queues: Sequence[str]) -> list[str]:
     """The queues that `[sweep]` or `--set` name, in the order of the path."""
     keys = dict.fromkeys(key for chosen in sets for key in chosen)

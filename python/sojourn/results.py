@@ -194,6 +194,10 @@ class Results:
         )
         return made
 
+    def values(self, addresses: Sequence[Address]) -> dict[Address, Values]:
+        """These numbers of every run, combination by combination, in one pass through the runs."""
+        return self._values(self.combinations, addresses)
+
     def _values(self, combinations: Sequence[Combination], addresses: Sequence[Address]) -> dict[Address, Values]:
         """These numbers of every run, in one pass through the store."""
         import numpy as np

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn import plot, sizing
 from sojourn.plot import COLOURS, INK, QUIET, Data, Picture
-from sojourn.words import number_text, size_text
+from sojourn.words import size_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,7 +83,7 @@ def _points(found: Found, address: str) -> list[tuple[int, Mean]]:
 
 
 def _draw(axis: Axes, found: Found, panel: _Panel, *, named: bool) -> None:
-    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     paints = (COLOURS["bfifo"], COLOURS["codel"], COLOURS["fq_codel"], COLOURS["pie"])
     styles = ("-", "--", ":", "-.")
@@ -104,9 +104,7 @@ def _draw(axis: Axes, found: Found, panel: _Panel, *, named: bool) -> None:
         least = min((value for value in y if value > 0), default=1.0)
     if panel.log and least > 0:
         axis.set_yscale("log")
-        axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=6))
-        axis.yaxis.set_minor_locator(NullLocator())
-        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _place: number_text(value)))
+        plot.plain_log(axis.yaxis, 6)
     else:
         axis.set_ylim(bottom=0)
     axis.set_title(panel.title, loc="left", fontsize=plot.NAME, color=INK)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from sojourn import _core, identity, means, measures, queues
 from sojourn.errors import Refusal, nearest_of
+from sojourn.line import constant_bps
 from sojourn.means import Mean
 from sojourn.results import Results
 from sojourn.words import number_text, quantity, size_text
@@ -171,7 +172,7 @@ def link_of(plan: _core.Plan, hop: str | None, flows: int | None) -> Link:
     rates = {one["name"]: one["rate"] for one in about["hops"]}
     if hop is not None and hop not in rates:
         raise Refusal(f"--hop = {hop}: expected one of {', '.join(rates)}{nearest_of(hop, list(rates))}")
-    known = {name: bps for name, rate in rates.items() if (bps := _constant_bps(rate))}
+    known = {name: bps for name, rate in rates.items() if (bps := constant_bps(rate))}
     if hop is None:
         forward = {name: rate for name, rate in known.items() if not name.endswith(queues.REVERSE)}
         hop = min(forward or known, key=lambda name: known[name], default=None)
@@ -180,14 +181,6 @@ def link_of(plan: _core.Plan, hop: str | None, flows: int | None) -> Link:
     if flows is None:
         flows = long_flows(identity.resolved(identity.document_of_plan(plan), plan.runs[0]["set"]), about)
     return Link(hop, known[hop], about["longest_rtt_ms"] / 1000, flows)
-
-
-def _constant_bps(rate: str) -> int | None:
-    """Returns a rate of `Plan.describe` in bit/s; None for steps, a trace and an outage."""
-    try:
-        return _core.rate(rate)[0]
-    except _core.Error:
-        return None
 
 
 def long_flows(scenario: Mapping[str, Any], about: Mapping[str, Any]) -> int:
@@ -242,9 +235,7 @@ def plan_of(
     `sets`, `seed` and `seeds` are those with which `plan` was read.
     """
     scenario = identity.document_of_plan(plan)
-    hop = link.hop.removesuffix(queues.REVERSE)
-    key = f"hop.{hop}.qdisc" if hop == link.hop else f"hop.{hop}.reverse.qdisc"
-    scenario["sweep"] = {key: [f"bfifo limit {limit}" for limit in limits]}
+    scenario["sweep"] = {queues.qdisc_key(link.hop): [f"bfifo limit {limit}" for limit in limits]}
     text, names = _core.to_toml(scenario), plan.outside_names
     return _core.Plan.parse(text, plan.file, list(sets), seed, seeds, lines=False, outside=names)
 

@@ -99,6 +99,11 @@ UNITS: Mapping[Kind, str] = {"time": "ms", "rate": "Mbit/s", "size": "bytes", "b
 """The unit in which a quantity's value is kept."""
 
 
+def listed(names: Sequence[str]) -> str:
+    """Names one or several things: `a`, `a and b`, `a, b and c`."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
 def quantity(value: object) -> Quantity | None:
     """Returns a scenario's value as a quantity (`"3162278ns"`, `"20mbit"`, `"8bdp"`, `100`), or None if it is none."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):

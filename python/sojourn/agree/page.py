@@ -10,7 +10,6 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
@@ -20,6 +19,7 @@ from sojourn.agree import Comparison, words
 from sojourn.agree.judge import BY_NAME, SHARES, Pair, Run, rankings, summaries
 from sojourn.plot import Data, Picture
 from sojourn.records import to_json, write_text
+from sojourn.templates import template_of
 from sojourn.words import short_name
 
 PAGE = "agree.html"
@@ -38,12 +38,8 @@ def write(folder: Path, done: Comparison) -> Path:
     for number, pair in enumerate(done.pairs):
         path = plot.write(overlay(pair, provenance(done), f"pair-{number:03d}"), folder, "png")
         overlays.append((pair, path.name))
-    environment = Environment(
-        loader=PackageLoader("sojourn", "agree"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
     ranks = rankings(done.pairs)
-    page = environment.get_template("agree.html.j2").render(
+    page = template_of("agree", "agree.html.j2").render(
         style=plot.page_style(),
         provenance=provenance(done),
         interrupted=done.interrupted,

@@ -195,26 +195,9 @@ def executor_options(command: Verb) -> Verb:
     return jobs_option(made)
 
 
-def set_options(command: Verb) -> Verb:
-    """The options that change the values of a scenario file."""
-    command = click.option(
-        "--set",
-        "sets",
-        multiple=True,
-        metavar="KEY=VALUE",
-        callback=parse_sets,
-        help="Set a key of the scenario: hop.bottleneck.rate=5mbit. Repeatable.",
-    )(command)
-    command = click.option(
-        "--seeds",
-        type=int,
-        callback=bounded(1, 1_000_000),
-        metavar="N",
-        help="How many seeds to run each combination with [default: as the file says, or 1].",
-    )(command)
-    return click.option(
-        "--seed", type=int, callback=bounded(0, 2**63 - 1), metavar="N", help="The first seed [default: 1]."
-    )(command)
+def out_option(help_: str) -> Callable[[Verb], Verb]:
+    """The option that says where pictures and pages go: a folder, or None for the verb's usual one."""
+    return click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help=help_)
 
 
 def library_option(command: Verb) -> Verb:
@@ -302,6 +285,31 @@ def parse_sets(_context: click.Context, _option: click.Parameter, values: Sequen
             raise click.BadParameter(f"{value!r}: expected KEY=VALUE, such as hop.bottleneck.rate=5mbit")
         pairs.append((key.strip(), rest.strip()))
     return pairs
+
+
+set_option = click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=parse_sets,
+    help="Set a key of the scenario: hop.bottleneck.rate=5mbit. Repeatable.",
+)
+seed_option = click.option(
+    "--seed", type=int, callback=bounded(0, 2**63 - 1), metavar="N", help="The first seed [default: 1]."
+)
+
+
+def set_options(command: Verb) -> Verb:
+    """The options that change the values of a scenario file."""
+    seeds_option = click.option(
+        "--seeds",
+        type=int,
+        callback=bounded(1, 1_000_000),
+        metavar="N",
+        help="How many seeds to run each combination with [default: as the file says, or 1].",
+    )
+    return seed_option(seeds_option(set_option(command)))
 
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}

@@ -17,6 +17,7 @@ from sojourn.cli.base import (
     leave_interrupted,
     many,
     open_store,
+    out_option,
     picture_format_option,
     rows_as_csv,
     store_option,
@@ -44,12 +45,7 @@ Examples:
 @click.option("--check", is_flag=True, help="Play nothing: draw what the store has.")
 @store_option
 @experiments_option
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Where pictures, and their numbers as CSV, go: DIR/PAPER/ [default: figures/ of each paper's folder].",
-)
+@out_option("Where pictures, and their numbers as CSV, go: DIR/PAPER/ [default: figures/ of each paper's folder].")
 @executor_options
 @picture_format_option
 def figures(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sojourn.cli.base import cli, picture_format_option, refuse_file
+from sojourn.cli.base import cli, out_option, picture_format_option, refuse_file
 from sojourn.cli.run import show_runs
 
 if TYPE_CHECKING:
@@ -23,9 +23,7 @@ Examples:
 """
 )
 @click.argument("source", metavar="DIR|FILE", type=click.Path(path_type=Path))
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the report [default: that of the results]."
-)
+@out_option("Folder of the report [default: that of the results].")
 @picture_format_option
 def report(source: Path, out: Path | None, form: str, picture: Format) -> None:
     """Make the report of recorded runs again: from a results folder, or from one run's file.

@@ -21,12 +21,14 @@ from sojourn.cli.base import (
     library_options,
     many,
     open_store,
+    out_option,
     outside_names,
     picture_format_option,
     picture_is_asked_for,
     qdisc_module_option,
     refuse_file,
     rows_as_csv,
+    seed_option,
     simulated_seconds,
     store_option,
 )
@@ -61,17 +63,12 @@ Examples:
 @memory_option
 @library_options
 @qdisc_module_option
-@click.option("--seed", type=int, callback=bounded(0, 2**63 - 1), metavar="N", help="The first seed [default: 1].")
+@seed_option
 @click.option(
     "--seeds", type=int, callback=bounded(1, 10_000), default=10, show_default=True, metavar="N", help="Seeds."
 )
 @store_option
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Where the report goes [default: rfc7928/WORLD in the store].",
-)
+@out_option("Where the report goes [default: rfc7928/WORLD in the store].")
 @executor_options
 @picture_format_option
 def rfc7928(

@@ -20,6 +20,7 @@ from sojourn.cli.base import (
     load_plan,
     many,
     name_skipped,
+    out_option,
     outside_names,
     picture_format_option,
     picture_is_asked_for,
@@ -97,7 +98,7 @@ Examples:
 @library_options
 @qdisc_module_option
 @set_options
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where results go (a new folder).")
+@out_option("Where results go (a new folder).")
 @click.option("-s", "--stats", is_flag=True, help="Print each discipline's counters too, as 'tc -s qdisc show' does.")
 @baseline_option
 @click.option("--packets", is_flag=True, help="Record every packet too (large files); needs a results folder.")

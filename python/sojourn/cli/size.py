@@ -17,6 +17,7 @@ from sojourn.cli.base import (
     load_plan,
     many,
     open_store,
+    out_option,
     outside_names,
     picture_format_option,
     picture_is_asked_for,
@@ -84,12 +85,7 @@ Examples:
 @qdisc_module_option
 @set_options
 @store_option
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Where the picture goes [default: pictures/SCENARIO.size in the store].",
-)
+@out_option("Where the picture goes [default: pictures/SCENARIO.size in the store].")
 @executor_options
 @picture_format_option
 def size(

@@ -18,6 +18,7 @@ from sojourn.cli.base import (
     many,
     name_skipped,
     open_store,
+    out_option,
     outside_names,
     picture_format_option,
     picture_is_asked_for,
@@ -76,12 +77,7 @@ Examples:
 )
 @click.option("--quick", is_flag=True, help="A quick look: a tenth of the combinations, with every value of each key.")
 @baseline_option
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Where pictures go [default: pictures/SCENARIO in the store].",
-)
+@out_option("Where pictures go [default: pictures/SCENARIO in the store].")
 @click.option("--series", is_flag=True, help="Keep each run's queues and flows over time too (larger).")
 @executor_options
 @picture_format_option

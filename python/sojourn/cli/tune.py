@@ -19,9 +19,10 @@ from sojourn.cli.base import (
     many,
     open_store,
     optional_scenario,
-    parse_sets,
+    out_option,
     picture_format_option,
     refuse_file,
+    set_option,
     simulated_seconds,
     store_option,
     warn,
@@ -106,21 +107,9 @@ Examples:
     metavar="N",
     help="Seeds with which the finalists are compared.",
 )
-@click.option(
-    "--set",
-    "sets",
-    multiple=True,
-    metavar="KEY=VALUE",
-    callback=parse_sets,
-    help="With SCENARIO: set a key of it. Repeatable.",
-)
+@set_option
 @store_option
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Where the page and the picture go [default: setting in the store].",
-)
+@out_option("Where the page and the picture go [default: setting in the store].")
 @executor_options
 @picture_format_option
 def tune(
@@ -150,7 +139,8 @@ def tune(
 
     Describe your line by its rates, or name a SCENARIO and a queue of it. Settings are searched in the simulator,
     compared with what people set today, and tried on links that differ from what was stated. The lines to paste into
-    the router are printed last."""
+    the router are printed last.
+    """
     from sojourn.runs import RunsInStore
     from sojourn.tune import router as language
     from sojourn.tune import search

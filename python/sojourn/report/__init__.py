@@ -11,12 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
-
 from sojourn import headline, paired, pictures, plot, queues, rows, table, tcline
 from sojourn.cases import Case, Cases, case_list, of_records
 from sojourn.plot import Format, Picture
 from sojourn.records import RunRecord, to_json, write_bytes, write_text
+from sojourn.templates import template_of
 
 PAGE = "report.html"
 PICTURE = "report.png"
@@ -86,7 +85,7 @@ def page(
     baseline: str | None = None,
 ) -> str:
     """Returns the page as text. `shown` is iterated last, so that its pictures can be drawn in the meantime."""
-    template = template_of("report.html.j2")
+    template = template_of("report", "report.html.j2", {"unbroken": _unbroken})
     first = runs[0]
     cases = of_records(runs)
     tables = table.tables(cases)
@@ -121,19 +120,6 @@ def page(
         interrupted=interrupted,
         answer=headlines,
     )
-
-
-def template_of(name: str) -> Template:
-    """Returns one of the room's templates. A name that a template uses and nobody passes is an error."""
-    environment = Environment(
-        loader=PackageLoader("sojourn", "report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["unbroken"] = _unbroken
-    return environment.get_template(name)
 
 
 def answer(cases: Cases) -> str:

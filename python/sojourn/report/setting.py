@@ -9,7 +9,7 @@ from pathlib import Path
 from sojourn import _core, plot
 from sojourn.plot import Format
 from sojourn.records import write_text
-from sojourn.report import template_of
+from sojourn.templates import template_of
 from sojourn.tune import picture, summary
 from sojourn.tune.router import Lines
 from sojourn.tune.search import Found
@@ -22,7 +22,7 @@ def write(folder: Path, found: Found, lines: Mapping[str, Lines], form: Format =
     made = picture.picture(found, origin(found))
     plot.write(made, folder, form)
     title = f"A setting for {found.task.title}"
-    text = template_of("setting.html.j2").render(
+    text = template_of("report", "setting.html.j2").render(
         title=title,
         headline=summary.headline(found),
         origin=origin(found),

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sojourn.means import mean_of
 from sojourn.rfc7928.observed import ALL, LEAST_MBIT, RATED, Seen
 from sojourn.rfc7928.suite import Row
+from sojourn.words import listed
 
 if TYPE_CHECKING:
     from sojourn.rfc7928.sampled import Sample
@@ -231,8 +232,7 @@ def headline(done: Evaluation) -> str:
 
 
 def _listed(done: Evaluation, profiles: Sequence[Profile]) -> str:
-    names = [done.names[one.place] for one in profiles]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return listed([done.names[one.place] for one in profiles])
 
 
 def as_dict(done: Evaluation) -> dict[str, Any]:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from sojourn import cases
+from sojourn.measures import STREAMS
 from sojourn.results import Results
 from sojourn.rfc7928.suite import Asked
 from sojourn.runs import base_rtts
 
 ALL = ""
 """The class of a run's own measures."""
-STREAMS = ("cbr", "onoff", "voip")
 RATED = ("bulk", "video", *STREAMS)
 """Kinds whose goodput tells what a discipline leaves them. Others are limited by their application."""
 MEASURES: Mapping[str, str] = {

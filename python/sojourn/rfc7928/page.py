@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from sojourn import plot
 from sojourn.plot import Format, Picture
 from sojourn.records import to_json, write_text
 from sojourn.rfc7928 import pictures, suite, tables
 from sojourn.rfc7928.judge import AXES, Evaluation, as_dict, headline
 from sojourn.rfc7928.suite import Row
+from sojourn.templates import template_of
 from sojourn.words import number_text, rows_as_csv
 
 PAGE = "rfc7928.html"
@@ -31,11 +30,7 @@ def write(folder: Path, done: Evaluation, form: Format = "png") -> Path:
         return plot.write(picture, folder / PICTURES, form).name
 
     said = headline(done)
-    environment = Environment(
-        loader=PackageLoader("sojourn", "rfc7928"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
-    page = environment.get_template("rfc7928.html.j2").render(
+    page = template_of("rfc7928", "rfc7928.html.j2").render(
         style=plot.page_style(),
         provenance=pictures.provenance(done),
         headline=said,

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from sojourn import plot
 from sojourn.plot import INK, QUIET, Data, Picture
 from sojourn.rfc7928 import suite
-from sojourn.rfc7928.judge import AXES, Evaluation, Judged, Ratio
+from sojourn.rfc7928.judge import AXES, Evaluation, Judged
 from sojourn.rfc7928.observed import ALL, LEAST_MBIT, Seen
 from sojourn.rfc7928.sampled import K, Sample
 from sojourn.rfc7928.suite import Row
-from sojourn.rfc7928.tables import label
+from sojourn.rfc7928.tables import label, percent
 from sojourn.words import number_text
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ LEAST_MS = 0.1
 ACROSS = 3
 """Panels in a row."""
 PANEL_IN = 2.3
+TICKS = 8
+"""About the number of labels of a logarithmic axis."""
 VERDICTS = {"better": "#cfe8dc", "trade": "#f6e9c4", "same": "#edf0f2", "worse": "#f3cfd3", "open": "#ffffff"}
 """The colour of each verdict."""
 
@@ -115,13 +117,9 @@ def _decade(axis: Axes) -> None:
 
 
 def _trade_off_axes(axis: Axes, title: str) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
     _decade(axis)
     axis.set_ylim(0, 1.08 * axis.dataLim.y1)
-    axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=8))
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _place: number_text(value)))
+    plot.plain_log(axis.xaxis, TICKS)
     axis.set_title(title, loc="left", fontsize=plot.NAME, color=INK)
     axis.set_xlabel("queuing delay, ms")
     axis.set_ylabel("goodput, Mbit/s")
@@ -239,11 +237,7 @@ def matrix(done: Evaluation, heading: str) -> Picture:
 
 def _cell(one: Judged) -> str:
     parts = [one.ratios.get(name) for name in ("delay", "goodput")]
-    return " · ".join("–" if ratio is None else _percent(ratio) for ratio in parts)
-
-
-def _percent(ratio: Ratio) -> str:
-    return number_text(100 * ratio.value, 3 if ratio.value >= 1 else 2)
+    return " · ".join("–" if ratio is None else percent(ratio) for ratio in parts)
 
 
 def _value(one: Judged, name: str) -> float | None:
@@ -253,8 +247,6 @@ def _value(one: Judged, name: str) -> float | None:
 
 def profiles(done: Evaluation) -> Picture:
     """Draws the profile of each discipline: in each row the ratio of each measure to tail drop's, with its interval."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
     markers = dict(zip((axis.name for axis in AXES), "osD^", strict=True))
     styles = dict(zip((axis.name for axis in AXES), ("#1f6fb4", "#6a3fa0", "#13866f", "#d98324"), strict=True))
     rows: list[list[object]] = []
@@ -282,9 +274,7 @@ def profiles(done: Evaluation) -> Picture:
         axis.axvline(1.0, color=QUIET, linewidth=0.8)
         axis.set_xscale("log")
         axis.set_xlim(*limits)
-        axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=8))
-        axis.xaxis.set_minor_locator(NullLocator())
-        axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _place: f"{number_text(100 * value)} %"))
+        plot.plain_log(axis.xaxis, TICKS, lambda value: f"{number_text(100 * value)} %")
         axis.set_yticks(range(len(done.rows)), [row.name for row in done.rows], fontsize=7)
         axis.set_ylim(len(done.rows) - 0.5, -0.5)
         axis.set_title(done.names[place], loc="left", fontsize=plot.NAME, color=INK)
@@ -297,7 +287,7 @@ def profiles(done: Evaluation) -> Picture:
 
 def sensitivity(done: Evaluation, row: Row) -> Picture:
     """Draws delay and goodput against the factor of the parameter of delay, a line for each discipline that has one."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     levels = dict.fromkeys(one.label.partition(",")[0] for one in row.variants)
     factors = list(dict.fromkeys(one.knob for one in row.variants))
@@ -329,9 +319,7 @@ def sensitivity(done: Evaluation, row: Row) -> Picture:
             axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _place: f"× {number_text(value)}"))
             axis.set_title(f"{level} congestion: {what}", loc="left", fontsize=plot.NAME, color=INK)
         axes[2 * at].set_yscale("log")
-        axes[2 * at].yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=8))
-        axes[2 * at].yaxis.set_minor_locator(NullLocator())
-        axes[2 * at].yaxis.set_major_formatter(FuncFormatter(lambda value, _place: number_text(value)))
+        plot.plain_log(axes[2 * at].yaxis, TICKS)
     _names(figure, axes[0])
     data = Data(["congestion", "discipline", "factor", "queuing delay, ms", "goodput, Mbit/s"], rows)
     return Picture(f"{_stem(row)}-sensitivity", f"{row.name} {row.title}", "", figure, data)

@@ -49,9 +49,12 @@ def ratio_text(ratio: Ratio | None) -> str:
     """A ratio in percent, with its mark."""
     if ratio is None:
         return NOTHING
-    return number_text(100 * ratio.value, 3 if ratio.value >= 1 else 2) + (
-        BETTER if ratio.better else WORSE if ratio.worse else " "
-    )
+    return percent(ratio) + (BETTER if ratio.better else WORSE if ratio.worse else " ")
+
+
+def percent(ratio: Ratio) -> str:
+    """A ratio in percent: whole percents below 100."""
+    return number_text(100 * ratio.value, 3 if ratio.value >= 1 else 2)
 
 
 def profiles(done: Evaluation) -> Table:

@@ -42,7 +42,7 @@ PIE_TARGETS_S = (0.005, 0.01, 0.015, 0.03, 0.06)
 PIE_UPDATES_S = (0.015, 0.03)
 CAKE_RTTS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
 """cake's rtt, in base RTTs."""
-LOWER_SHARES = (1.0, 0.95, 0.9)
+LOWER_SHARES = (0.95, 0.9)
 """Lower rates of the shaper that the best settings are tried with, as shares of the highest one."""
 
 PLAIN_CAKE = "cake's defaults"
@@ -92,7 +92,8 @@ def percent(share: float) -> str:
 
 def highest_share(uncertain: float) -> float:
     """Returns the shaper's rate as a share of the stated rate, which the real one may be below by the share
-    `uncertain`."""
+    `uncertain`.
+    """
     return round(min(HIGHEST_SHARE, BELOW * (1 - uncertain)), 3)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.cases import Address
-from sojourn.means import Mean, mean_of
+from sojourn.means import Mean, mean_of, present
 from sojourn.results import Results
 from sojourn.tune.candidates import FIFOS, SINGLE_QUEUE, Candidate, distance, highest_share, packet_s
 from sojourn.tune.task import LONG, PAGE_KINDS, ROUND_TRIPS, Task
@@ -45,7 +45,7 @@ WAYS = ("right", "left")
 """Directions, whose goodputs are judged one by one."""
 STRICT = (*WAYS, "own")
 """The numbers in which an improvement on a good setting may lose nothing; in the others it may lose a step."""
-STEPS = {"throughput": 0.02, "sparse": 0.05, "pages": 0.03, "own": 0.1}
+STEPS = {"throughput": 0.02, **dict.fromkeys(WAYS, 0.02), "sparse": 0.05, "pages": 0.03, "own": 0.1}
 """The smallest relative difference in each number that counts."""
 LEAST_STEP_MS = {"sparse": 1.0, "own": 2.0}
 """The smallest absolute difference that counts, in ms."""
@@ -104,14 +104,21 @@ class Scores:
     @property
     def throughput(self) -> Floats:
         """Goodput as a share of the highest mean of any setting, averaged over directions, [settings × seeds]."""
+        return self.shares(self)
+
+    def shares(self, reference: Scores) -> Floats:
+        """Goodput as a share of the highest mean of any setting of the reference, averaged over directions,
+        [settings × seeds].
+        """
         if not self.goodput:
             return np.ones_like(self.sparse)
-        shares = [one / max(float(np.nanmax(_means(one))), 1e-9) for one in self.goodput.values()]
-        return np.asarray(np.mean(shares, axis=0))
+        highest = {way: max(float(np.nanmax(_means(one))), 1e-9) for way, one in reference.goodput.items()}
+        return np.asarray(np.mean([one / highest[way] for way, one in self.goodput.items()], axis=0))
 
     def number(self, name: str) -> Floats:
-        """One of `throughput`, `sparse`, `pages`, `own`, and the goodput of a direction; NaN where it does not
-        exist."""
+        """One of `throughput`, `sparse`, `pages`, `own`, and the goodput of a direction in Mbit/s; NaN where it does
+        not exist.
+        """
         if name in WAYS:
             return self.goodput.get(name, np.full_like(self.sparse, np.nan))
         found: Floats = getattr(self, name)
@@ -121,9 +128,9 @@ class Scores:
         """The mean of a number over the seeds, for one setting."""
         return mean_of(present(self.number(name)[place]))
 
-    def goodput_mean(self, way: str, place: int) -> Mean | None:
-        """The mean goodput in a direction, Mbit/s."""
-        return mean_of(present(self.goodput[way][place]))
+    def means(self, name: str) -> Floats:
+        """The mean of a number over the seeds, for each setting; NaN where there is no value."""
+        return _means(self.number(name))
 
     def of(self, wanted: Sequence[Candidate]) -> Scores:
         """The scores of some of the settings, in this order."""
@@ -142,20 +149,20 @@ class Scores:
 
 def read(task: Task, candidates: Sequence[Candidate], results: Results) -> Scores:
     """Reads the scores of `task.plan`'s results."""
-    cases = results.cases()
-    shape = (len(candidates), -1)
+    found = addresses(task)
+    wanted = [*found.goodput.values(), *(one for one in (found.sparse, found.pages, found.own) if one)]
+    values = results.values(wanted)
+    seeds = tuple(results.kept.seed(index) for index in results.combinations[0].indices)
 
     def numbers(address: Address | None) -> Floats:
         if address is None:
-            return np.full((len(candidates), len(cases.seeds[0])), np.nan)
-        values = [[np.nan if one is None else one for one in of_case] for of_case in cases.read(address)]
-        return np.asarray(values, float).reshape(shape)
+            return np.full((len(candidates), len(seeds)), np.nan)
+        return np.array([[np.nan if one is None else one for one in of_case] for of_case in values[address]])
 
-    found = addresses(task)
     return Scores(
         task=task,
         candidates=tuple(candidates),
-        seeds=tuple(cases.seeds[0]),
+        seeds=seeds,
         goodput={way: np.nan_to_num(numbers(one)) for way, one in found.goodput.items()},
         sparse=numbers(found.sparse),
         pages=numbers(found.pages),
@@ -192,10 +199,10 @@ def violations(scores: Scores) -> dict[str, Floats]:
         "own": np.maximum(own - own_bound, 0) / _step("own", own_bound),
     }
     if not np.isnan(pages).all():
-        best = float(np.nanmin(pages))
+        best = int(np.argmin(pages))
         # Few pages are complete in a run, and their times vary: only what the seeds show breaks the condition.
-        shown = np.minimum(pages, pages - _uncertainty(scores.pages, int(np.nanargmin(pages))))
-        found["pages"] = np.maximum(shown / best - PAGES_MOST, 0) / STEPS["pages"]
+        shown = pages - _uncertainty(scores.pages, best)
+        found["pages"] = np.maximum(shown / pages[best] - PAGES_MOST, 0) / STEPS["pages"]
     return {name: np.nan_to_num(one) for name, one in found.items()}
 
 
@@ -214,8 +221,9 @@ def _broken(scores: Scores) -> Floats:
 
 def lost(scores: Scores) -> Floats:
     """Returns by which share the throughput of each setting is below the highest of those that meet all conditions, or
-    of all if none does."""
-    through = _means(scores.throughput)
+    of all if none does.
+    """
+    through = scores.means("throughput")
     broken = _broken(scores)
     highest = through[broken == 0].max() if (broken == 0).any() else through.max()
     return np.asarray(np.maximum(1 - through / max(float(highest), 1e-9), 0))
@@ -255,14 +263,15 @@ def ranked(scores: Scores, kind: str) -> list[int]:
     today = [one for one in places if own.candidates[one].baseline]
     if today and broken[today[0]] == 0 and gone[today[0]] <= GOOD:
         better = {one for one in places if one != today[0] and _improves(own, one, today[0])}
-        through = _means(own.throughput)
+        through = own.means("throughput")
         places.sort(key=lambda one: (0, -through[one]) if one in better else (1 if one == today[0] else 2, 0.0))
     return [of_kind[one] for one in places]
 
 
 def eligible(task: Task, one: Candidate) -> bool:
     """Returns whether a setting may be chosen: its shaper, where one is needed, fits into the lowest rate of the
-    line."""
+    line.
+    """
     if not any(queue.shaped for queue in task.queues):
         return True
     return one.share is not None and one.share <= highest_share(task.uncertain)
@@ -270,16 +279,18 @@ def eligible(task: Task, one: Candidate) -> bool:
 
 def _judged(scores: Scores, name: str) -> Floats:
     """Returns the means of a number of which less is better. A setting that lacks it counts as worse than all
-    others."""
-    means = _means(scores.number(name))
+    others.
+    """
+    means = scores.means(name)
     if np.isnan(means).all():
         return means
     return np.where(np.isnan(means), MISSING * float(np.nanmax(means)), means)
 
 
 def _improves(scores: Scores, place: int, other: int) -> bool:
-    """Whether a setting is better than another in a number, and not shown to be worse in any, its own delay
-    included."""
+    """Returns whether a setting is better than another in a number, and not shown to be worse in any, its own delay
+    included.
+    """
     better = False
     for name in (*JUDGED, "own"):
         numbers = scores.number(name)
@@ -299,7 +310,7 @@ def _improves(scores: Scores, place: int, other: int) -> bool:
 
 def _step(name: str, value: float) -> float:
     """Returns the smallest difference that counts, from this value of a number."""
-    return max(STEPS["throughput" if name in WAYS else name] * abs(value), LEAST_STEP_MS.get(name, 0.0), 1e-9)
+    return max(STEPS[name] * abs(value), LEAST_STEP_MS.get(name, 0.0), 1e-9)
 
 
 # ---- one setting against another ----
@@ -340,11 +351,6 @@ def compare(scores: Scores, place: int, other: int) -> Compared:
         else:
             verdicts[name] = "better" if (apart.value > 0) == (name in WAYS) else "worse"
     return Compared(differences, verdicts)
-
-
-def present(values: Floats) -> list[float | None]:
-    """Returns numbers with None in place of NaN, as means take them."""
-    return [None if np.isnan(value) else float(value) for value in values]
 
 
 def _means(values: Floats) -> Floats:

@@ -1,16 +1,14 @@
 """The picture of `sojourn tune`: the front of throughput against what sparse flows feel, and how robust settings
-are."""
+are.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from sojourn import plot
 from sojourn.plot import COLOURS, INK, OTHER, QUIET, Data, Picture
 from sojourn.tune import judge, summary
-from sojourn.tune.judge import Scores
 from sojourn.words import number_text
 
 if TYPE_CHECKING:
@@ -41,45 +39,24 @@ def picture(found: Found, provenance: str) -> Picture:
 
 def _delay_axis(axis: Axes, found: Found) -> None:
     """A logarithmic axis of the ping's delay, with a line at what is aimed at."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
     axis.set_xscale("log")
-    axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=9))
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _place: number_text(value)))
+    plot.plain_log(axis.xaxis, 9)
     axis.axvline(judge.sparse_bound_ms(found.task), color=QUIET, linewidth=0.8, linestyle=(0, (3, 3)))
     axis.set_xlabel("ping above the idle line, 95th percentile, ms", fontsize=plot.X_LABEL)
 
 
-def _means(scores: Scores, name: str) -> list[float]:
-    found = (scores.mean(name, place) for place in range(len(scores.candidates)))
-    return [np.nan if mean is None else mean.value for mean in found]
-
-
-def shares(scores: Scores, reference: Scores) -> list[float]:
-    """Returns each setting's goodput as a share of the highest of the reference, averaged over the directions."""
-    places = range(len(scores.candidates))
-    if not scores.goodput:
-        return [1.0 for _ in places]
-    columns = []
-    for way in scores.goodput:
-        found = [reference.goodput_mean(way, one) for one in range(len(reference.candidates))]
-        highest = max(mean.value for mean in found if mean)
-        columns.append([mean.value / highest if (mean := scores.goodput_mean(way, place)) else 0.0 for place in places])
-    return [float(np.mean(row)) for row in zip(*columns, strict=True)]
-
-
 def _front(axis: Axes, found: Found) -> None:
     """Throughput against the ping's delay: small dots for the grid, rings for today's settings, a star for the
-    choice."""
+    choice.
+    """
     _delay_axis(axis, found)
     searched = found.searched
-    for place, one in enumerate(searched.candidates):
-        x, y = _means(searched, "sparse")[place], shares(searched, found.final)[place]
+    rates = searched.shares(found.final).mean(axis=1)
+    for one, x, y in zip(searched.candidates, searched.means("sparse"), rates, strict=True):
         axis.plot(max(x, LEAST_MS), 100 * y, ".", color=COLOURS.get(one.kind, OTHER), alpha=0.35, markersize=5)
     final = found.final
-    for place, one in enumerate(final.candidates):
-        delay, rate = final.mean("sparse", place), shares(final, final)[place]
+    for place, (one, rate) in enumerate(zip(final.candidates, final.means("throughput"), strict=True)):
+        delay = final.mean("sparse", place)
         if delay is None:
             continue
         paint = COLOURS.get(one.kind, OTHER)
@@ -148,7 +125,7 @@ def _data(found: Found) -> Data:
     heads = ["setting", "discipline", "baseline", "stage", "throughput", "ping_above_base_p95_ms", "page_s", "own_ms"]
     rows: list[list[object]] = []
     for stage, scores in (("search", found.searched), ("final", found.final)):
-        numbers = [_means(scores, name) for name in ("throughput", "sparse", "pages", "own")]
+        numbers = [scores.means(name) for name in ("throughput", "sparse", "pages", "own")]
         for place, one in enumerate(scores.candidates):
-            rows.append([one.label, one.kind, one.baseline, stage, *(column[place] for column in numbers)])
+            rows.append([one.label, one.kind, one.baseline, stage, *(float(column[place]) for column in numbers)])
     return Data(heads, rows)

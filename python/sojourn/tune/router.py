@@ -2,7 +2,8 @@
 
 A router shapes an upload at its interface to the line. A download has passed the line already when the router receives
 it. It is redirected to an intermediate functional block device (ifb) and shaped there, so that the queue builds up in
-the router and TCP slows down."""
+the router and TCP slows down.
+"""
 
 from __future__ import annotations
 

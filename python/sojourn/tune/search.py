@@ -15,7 +15,7 @@ import numpy as np
 from sojourn import _core, pipeline, worlds
 from sojourn.errors import Refusal
 from sojourn.executors import Executor
-from sojourn.means import mean_of
+from sojourn.means import mean_of, present
 from sojourn.results import Results
 from sojourn.runs import Runs
 from sojourn.tune import candidates as settings
@@ -99,7 +99,6 @@ class Varied:
 class Step:
     """The chosen setting with one parameter changed."""
 
-    candidate: Candidate
     parameter: str
     value: float
     cost: float
@@ -162,7 +161,8 @@ def race_seeds(task: Task) -> int:
 
 def compared(found: Found) -> list[Candidate]:
     """Returns the chosen setting, the best of each discipline, and today's, of the disciplines that a stock kernel
-    has."""
+    has.
+    """
     shown = [found.chosen, *found.best.values(), *(one for one in found.final.candidates if one.baseline)]
     return settings.unique([one for one in shown if one.kind in (*settings.STOCK, *settings.FIFOS)])
 
@@ -187,7 +187,7 @@ def _best(scores: Scores, disciplines: Sequence[str], share: float, fewest: int)
 def _lower(task: Task, first: Candidate) -> Iterator[Candidate]:
     """The same setting with lower rates of the shaper."""
     if first.share is not None and not first.baseline:
-        for share in settings.LOWER_SHARES[1:]:
+        for share in settings.LOWER_SHARES:
             yield settings.candidate(task, first.kind, first.parameters, round(share * first.share, 3))
 
 
@@ -200,13 +200,12 @@ def _varied(task: Task, best: Sequence[Candidate], player: Player) -> Iterator[V
 
 def regrets(scores: Scores) -> dict[str, tuple[float, ...]]:
     """Returns by how much each setting is worse than the best one of them: sparse flows in ms, the rest as a share.
-    A difference that the seeds do not show is zero; a setting without a number that others have is NaN."""
+    A difference that the seeds do not show is zero; a setting without a number that others have is NaN.
+    """
     found = {}
     for name in judge.JUDGED:
         numbers = scores.number(name)
-        means = np.array(
-            [np.nan if (one := mean_of(row)) is None else one.value for row in map(judge.present, numbers)]
-        )
+        means = scores.means(name)
         if np.isnan(means).all():
             continue
         best = int(np.nanargmax(means) if name in judge.WAYS else np.nanargmin(means))
@@ -217,7 +216,7 @@ def regrets(scores: Scores) -> dict[str, tuple[float, ...]]:
 
 def _behind(own: judge.Floats, best: judge.Floats) -> float:
     """Returns the mean difference between two settings over the seeds, or zero if its interval contains zero."""
-    apart = mean_of(judge.present(own - best))
+    apart = mean_of(present(own - best))
     if apart is None:
         return float("nan")
     return abs(apart.value) if abs(apart.value) > (apart.half_width or 0.0) else 0.0
@@ -250,7 +249,7 @@ def worst_regret(one: Candidate, varied: Sequence[Varied]) -> float:
     for variation in varied:
         place = variation.scores.candidates.index(one)
         for name, values in variation.regrets.items():
-            lost = values[place] / (judge.LEAST_STEP_MS["sparse"] if name == "sparse" else judge.STEPS[_kind(name)])
+            lost = values[place] / (judge.LEAST_STEP_MS["sparse"] if name == "sparse" else judge.STEPS[name])
             found.append(NOT_FINISHED if np.isnan(lost) else lost)
     return max(found)
 
@@ -259,13 +258,10 @@ NOT_FINISHED = 1000.0
 """The regret, in steps, of a setting without a number that others have."""
 
 
-def _kind(name: str) -> str:
-    return "throughput" if name in judge.WAYS else name
-
-
 def _sensitivity(task: Task, chosen: Candidate, player: Player) -> Iterator[Step]:
     """Plays the chosen setting with each of its numbers changed by `FACTORS`, the others as they are. Values that
-    change no line, such as a target below a packet's time, are left out."""
+    change no line, such as a target below a packet's time, are left out.
+    """
     numbers = {**settings.DEFAULTS.get(chosen.kind, {}), **_numbers(chosen.parameters)}
     changed: list[tuple[str, float, Candidate]] = []
     for name, value in numbers.items():
@@ -280,9 +276,9 @@ def _sensitivity(task: Task, chosen: Candidate, player: Player) -> Iterator[Step
     scores = player.play("sensitivity", task, shown, FRESH, VARIED_SEEDS)
     costs = dict(zip((one.lines for one in shown), judge.costs(scores), strict=True))
     for name, value in numbers.items():
-        yield Step(chosen, name, value, 0.0, is_chosen=True)
+        yield Step(name, value, 0.0, is_chosen=True)
     for name, value, one in changed:
-        yield Step(one, name, value, float(costs[one.lines] - costs[chosen.lines]))
+        yield Step(name, value, float(costs[one.lines] - costs[chosen.lines]))
 
 
 def _numbers(parameters: Parameters) -> dict[str, float]:

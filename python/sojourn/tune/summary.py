@@ -13,7 +13,7 @@ from sojourn.means import Mean
 from sojourn.tune import candidates, judge, router, search
 from sojourn.tune.judge import Compared, Scores
 from sojourn.tune.search import Found
-from sojourn.words import number_text, rate_text, time_text
+from sojourn.words import listed, number_text, rate_text, time_text
 
 WAYS = {"right": "down", "left": "up"}
 """A home user's words for directions."""
@@ -140,8 +140,7 @@ def _way(found: Found, direction: str) -> str:
 
 def _goodput(found: Found, place: int) -> str:
     parts = [
-        f"{_value(found.final.goodput_mean(way, place), 'Mbit/s')} {_way(found, way)}".strip()
-        for way in found.final.goodput
+        f"{_value(found.final.mean(way, place), 'Mbit/s')} {_way(found, way)}".strip() for way in found.final.goodput
     ]
     return " and ".join(parts) or "what is sent"
 
@@ -168,7 +167,7 @@ def _against(found: Found, scores: Scores) -> str:
     }
     every = "each of today's settings"
     said = [
-        words[verdict].format(every if len(names) == len(today) else _list(names))
+        words[verdict].format(every if len(names) == len(today) else listed(names))
         for verdict in words
         if (names := by.get(verdict))
     ]
@@ -177,10 +176,6 @@ def _against(found: Found, scores: Scores) -> str:
 
 def _mixed(compared: Compared) -> str:
     return "mixed" if set(compared.verdicts.values()) - {"same"} else "equal"
-
-
-def _list(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def against_today(found: Found, scores: Scores) -> dict[str, Compared]:
@@ -249,7 +244,7 @@ def _heads(found: Found, scores: Scores, *, brief: bool) -> list[str]:
 
 def _numbers(scores: Scores, place: int, *, like: Scores, brief: bool) -> list[str]:
     """Returns a setting's numbers, in the columns that `like` has."""
-    found = [scores.goodput_mean(way, place) if way in scores.goodput else None for way in like.goodput]
+    found = [scores.mean(way, place) for way in like.goodput]
     found.append(scores.mean("sparse", place))
     for name in ("pages",) if brief else ("pages", "own"):
         if not np.isnan(like.number(name)).all():
@@ -302,7 +297,7 @@ def _regret(found: Found, varied: search.Varied, place: int) -> str:
             parts.append(f"{_short(found, name)} never")
         elif name == "sparse" and worse > judge.LEAST_STEP_MS["sparse"]:
             parts.append(f"ping {number_text(worse, 2)} ms")
-        elif name != "sparse" and worse > judge.STEPS["throughput" if name in judge.WAYS else name]:
+        elif name != "sparse" and worse > judge.STEPS[name]:
             parts.append(f"{_short(found, name)} {number_text(100 * worse, 2)} %")
     return ", ".join(parts) or "–"
 
@@ -367,7 +362,7 @@ def confirmed_words(found: Found) -> str:
     if not both:
         return "No difference from today's settings counts in both worlds."
     said = f"{same} of {both} differences that count in both worlds have the same sign in both"
-    return f"{said}; not so: {_list(other)}." if other else f"{said}."
+    return f"{said}; not so: {listed(other)}." if other else f"{said}."
 
 
 # ---- JSON ----
@@ -454,7 +449,7 @@ def _setting(scores: Scores, place: int) -> dict[str, Any]:
         "share": one.share,
         "parameters": dict(one.parameters),
         "qdiscs": list(one.lines),
-        "goodput_mbit": {way: means.as_dict(scores.goodput_mean(way, place)) for way in scores.goodput},
+        "goodput_mbit": {way: means.as_dict(scores.mean(way, place)) for way in scores.goodput},
         "ping_above_base_p95_ms": means.as_dict(scores.mean("sparse", place)),
         "page_s": means.as_dict(scores.mean("pages", place)),
         "long_flows_above_base_ms": means.as_dict(scores.mean("own", place)),

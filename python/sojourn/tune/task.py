@@ -3,7 +3,8 @@ is.
 
 A home line is a path of two hops. `line` is the access line with the dumb FIFOs at both of its ends, and `router` is
 the home router. Nothing waits in the router unless it shapes: it then sends a little more slowly than the line, so that
-packets wait in its own queue. A download is shaped behind the line, an upload before it."""
+packets wait in its own queue. A download is shaped behind the line, an upload before it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from typing import Any
 
 from sojourn import _core, identity, queues
 from sojourn.errors import Refusal, nearest_of
-from sojourn.line import ACCESS, Access, buffer_packets, rate_text, time_text
+from sojourn.line import ACCESS, Access, buffer_packets, constant_bps, rate_text, time_text
 
 UNCERTAIN = 0.04
 """By which share a line's real rate may be below the stated one, if the user does not say it: a good measurement."""
@@ -59,12 +60,6 @@ class Queue:
     """The room in packets that the scenario gives; None where it is not limited to a number of packets."""
 
     @property
-    def key(self) -> str:
-        """The key of its discipline in a sweep."""
-        hop = self.name.removesuffix(queues.REVERSE)
-        return f"hop.{hop}.qdisc" if hop == self.name else f"hop.{hop}.reverse.qdisc"
-
-    @property
     def direction(self) -> str:
         """The direction in which it sends, as flows have it."""
         return "left" if self.name.endswith(queues.REVERSE) else "right"
@@ -95,7 +90,7 @@ class Task:
 
     def plan(self, lines: Sequence[Sequence[str]], seed: int, seeds: int) -> _core.Plan:
         """Returns the plan of settings: each has a discipline for every queue."""
-        keys = [queue.key for queue in self.queues]
+        keys = [queues.qdisc_key(queue.name) for queue in self.queues]
         sweep: dict[str, Any] = {key: [one[place] for one in lines] for place, key in enumerate(keys)}
         if len(keys) > 1:
             sweep["zip"] = [keys]
@@ -124,7 +119,8 @@ def task_of_line(
     duration_s: int | None = None,
 ) -> Task:
     """Returns the task of a home line. Rates in bit/s; `buffer` as in `line.buffer_packets`; `mix` is a key of
-    `MIXES`. A run lasts 20 to 60 s, the faster the line the less, if `duration_s` does not say it."""
+    `MIXES`. A run lasts 20 to 60 s, the faster the line the less, if `duration_s` does not say it.
+    """
     kind = ACCESS[access]
     duration = duration_s or round(min(60, max(20, 3e9 / (down + up))))
     fast = "1gbit" if max(down, up) <= 400e6 else "10gbit"
@@ -169,14 +165,10 @@ def task_of_plan(plan: _core.Plan, names: Sequence[str] = (), uncertain: float =
     if not names:
         forward = [name for name in rates if not name.endswith(queues.REVERSE)]
         names = [min(forward, key=lambda name: rates[name])]
-    if len({_plain(name).endswith(queues.REVERSE) for name in names}) < len(names):
+    plain = [_named(name, hops) for name in names]
+    if len({name.endswith(queues.REVERSE) for name in plain}) < len(plain):
         raise Refusal(f"--hop = {', '.join(names)}: expected at most one queue of each direction")
-    found = []
-    for asked in names:
-        name = _plain(asked)
-        if name not in hops:
-            raise Refusal(f"--hop = {asked}: expected one of {', '.join(hops)}{nearest_of(name, list(hops))}")
-        found.append(_queue(name, hops, rates))
+    found = [_queue(name, hops, rates) for name in plain]
     return Task(
         title=plan.title,
         document=document,
@@ -196,29 +188,21 @@ def _ping(flows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {**PING} if first is None else {**PING, "rtt": first}
 
 
-def _plain(name: str) -> str:
-    return (
-        name.removesuffix(queues.DOWN)
-        if not name.endswith(queues.UP)
-        else name.removesuffix(queues.UP) + queues.REVERSE
-    )
+def _named(word: str, hops: Mapping[str, Any]) -> str:
+    name = queues.named(word, hops)
+    if name is None:
+        raise Refusal(f"--hop = {word}: expected one of {', '.join(hops)}{nearest_of(word, list(hops))}")
+    return name
 
 
 def _least_bps(plan: _core.Plan, hop: Mapping[str, Any]) -> int | None:
     """Returns the rate of a hop in bit/s: the lowest one above zero if it changes."""
-    try:
-        return _core.rate(hop["rate"])[0]
-    except _core.Error:
-        links = {one["name"]: one["mbit"] for one in plan.rates(0)["links"]}
-        found = [rate for rate in links.get(hop["name"], ()) if rate > 0]
-        return round(min(found) * 1e6) if found else None
-
-
-def _is_constant(rate: str) -> bool:
-    try:
-        return bool(_core.rate(rate)[0])
-    except _core.Error:
-        return False
+    constant = constant_bps(hop["rate"])
+    if constant is not None:
+        return constant
+    links = {one["name"]: one["mbit"] for one in plan.rates(0)["links"]}
+    found = [rate for rate in links.get(hop["name"], ()) if rate > 0]
+    return round(min(found) * 1e6) if found else None
 
 
 def _queue(name: str, hops: Mapping[str, Mapping[str, Any]], rates: Mapping[str, int]) -> tuple[Queue, str]:
@@ -242,7 +226,7 @@ def _queue(name: str, hops: Mapping[str, Mapping[str, Any]], rates: Mapping[str,
         framed["linklayer"],
     )
     room = int(limit[1]) if limit and not shaped else None
-    return Queue(name, along.get(slowest, 0), shaped, access, _is_constant(framed["rate"]), room), slowest
+    return Queue(name, along.get(slowest, 0), shaped, access, bool(constant_bps(framed["rate"])), room), slowest
 
 
 # ---- variations ----
@@ -274,7 +258,8 @@ LITTLE = 0.05
 
 def lowest(task: Task) -> dict[str, Task]:
     """Returns the task at the lowest rate that the line may have, by its name; nothing if the rate is nearly
-    certain."""
+    certain.
+    """
     if task.uncertain < LITTLE:
         return {}
     return {f"rate -{100 * task.uncertain:.0f} %": at_rate(task, 1 - task.uncertain)}
