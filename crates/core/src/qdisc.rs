@@ -139,7 +139,7 @@ impl<P> Drops<P> for alloc::vec::Vec<(P, DropReason)> {
 /// How Linux counts a packet that a change of parameters drops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Given {
-    /// Whether Linux counts the packet as sent, because the change dequeues it.
+    /// Whether Linux dequeues the packet to drop it, and so counts it as sent.
     pub sent: bool,
     /// Whether Linux counts the packet as dropped.
     pub dropped: bool,

@@ -204,7 +204,7 @@ struct Opening {
     at: Time,
     /// All 32 bits of the hash: other flows of this queue do not match it.
     hash: u32,
-    /// Whether another SYN followed, so that it is unknown which of them the SYN-ACK answered.
+    /// Whether the SYN was sent again. The SYN-ACK may answer either one, and then gives no RTT.
     ambiguous: bool,
 }
 

@@ -23,7 +23,7 @@ pub struct Host {
     pub dst_bulk: u16,
 }
 
-/// Whether a host is a flow's source or its destination.
+/// The end of a flow at which a host is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Source,

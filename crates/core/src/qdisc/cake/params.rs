@@ -95,7 +95,7 @@ choice! {
 }
 
 choice! {
-    /// Whether redundant ACKs are dropped.
+    /// The ACK filter, which drops redundant ACKs.
     AckFilter {
         /// The filter is off.
         Off = "no-ack-filter",
