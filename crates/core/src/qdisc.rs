@@ -72,7 +72,7 @@ pub enum DropReason {
     Loss,
     /// The packet drawn from the queue belonged to the same flow (choke).
     Matched,
-    /// The packet's flow does not respond (sfb).
+    /// The packet's flow does not respond (sfb, ccaq).
     Penalty,
     /// A newer ACK made this one redundant (cake).
     AckFilter,

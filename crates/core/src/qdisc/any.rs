@@ -1,5 +1,6 @@
 //! One enum for all disciplines, which gives static dispatch in the hot path.
 
+use super::ccaq::{self, Paper, Servo};
 use super::codel::{self, Codel};
 use super::external::External;
 use super::fq_codel::{self, FqCodel, FqCodelNs2};
@@ -171,6 +172,13 @@ fn fq_codel<P: Packet + Copy + Default>(params: &fq_codel::Params, context: &Con
         fq_codel::Variant::Linux7 => AnyQdisc::FqCodel7(FqCodel::new(params, context)),
         fq_codel::Variant::Rfc8290 => AnyQdisc::FqCodelRfc8290(FqCodel::new(params, context)),
         fq_codel::Variant::Ns2 => AnyQdisc::FqCodelNs2(FqCodelNs2::new(params, context)),
+    }
+}
+
+fn ccaq<P: Packet + Copy + Default>(params: &ccaq::Params, context: &Context) -> AnyQdisc<P> {
+    match params.variant {
+        ccaq::Variant::Servo => AnyQdisc::Ccaq(Servo::new(params, context)),
+        ccaq::Variant::Paper => AnyQdisc::CcaqPaper(Paper::new(params, context)),
     }
 }
 

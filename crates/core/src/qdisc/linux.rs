@@ -102,7 +102,12 @@ pub const IN_LINUX: &[InLinux] = &[
     stock("pie").variants(&[("linux", ALWAYS)]),
     stock("fq_pie"),
     InLinux { kind: "dualpi2", kernel: Kernel::Since((6, 17)), tc: Tc::Since((6, 18)), variants: &[("linux", ALWAYS)] },
-    InLinux { kind: "ccaq", kernel: Kernel::Module("sch_ccaq"), tc: Tc::Plugin, variants: &[("paper", ALWAYS)] },
+    InLinux {
+        kind: "ccaq",
+        kernel: Kernel::Module("sch_ccaq"),
+        tc: Tc::Plugin,
+        variants: &[("servo", ALWAYS), ("paper", ALWAYS)],
+    },
     stock("sfq").variants(&[("linux", ALWAYS)]),
     stock("prio"),
     stock("tbf"),

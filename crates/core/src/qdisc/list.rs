@@ -43,7 +43,9 @@ macro_rules! list {
             /// Dual queue, coupled.
             DualPi2(super::dualpi2::Params) by super::dualpi2::DualPi2::new => DualPi2(super::dualpi2::DualPi2<P>);
             /// Congestion-control-aware queueing.
-            Ccaq(super::ccaq::Params) by super::ccaq::Ccaq::new => Ccaq(super::ccaq::Ccaq<P>);
+            Ccaq(super::ccaq::Params) by ccaq =>
+                Ccaq(super::ccaq::Servo<P>),
+                CcaqPaper(super::ccaq::Paper<P>);
             /// Stochastic fairness queueing.
             Sfq(super::sfq::Params) by sfq => Sfq(super::sfq::Sfq<P>), SfqNs2(super::sfq::SfqNs2<P>);
             /// Bands of priority.

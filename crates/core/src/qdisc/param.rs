@@ -97,6 +97,8 @@ pub enum Unit {
     Number,
     /// A whole percentage; `tc` prints and accepts `10%`.
     Percent,
+    /// A percentage with up to two decimals, in hundredths of a percent: `0.5%`.
+    Share,
     /// A real number.
     Real,
     /// Sixteen numbers from 0 to 15, packed into one number from the lowest bits up. If a line gives fewer, the others
@@ -138,6 +140,7 @@ impl Unit {
             Unit::Octets => "a number of bytes, such as 20000000".into(),
             Unit::TimeOrPackets => "a time in whole microseconds, such as 1ms, or packets, such as 5p".into(),
             Unit::Percent => "a percentage, such as 10%".into(),
+            Unit::Share => "a percentage, such as 1% or 0.5%".into(),
             Unit::Rate => "a rate, such as 10mbit or 1500kbit".into(),
             Unit::Number => "a whole number".into(),
             Unit::Nibbles => "up to sixteen numbers from 0 to 15".into(),
@@ -494,6 +497,7 @@ impl<T> Param<T> {
             Unit::Seconds => Value::Int(number::whole(text, "sec").map_err(|f| self.fault(f))?),
             Unit::Number => Value::Int(number::whole(text, "").map_err(|f| self.fault(f))?),
             Unit::Percent => Value::Int(number::whole(text, "%").map_err(|f| self.fault(f))?),
+            Unit::Share => Value::Int(number::scaled(text, number::SHARE, 1).map_err(|f| self.fault(f))?),
             Unit::Octets => Value::Int(number::whole(text, "B").map_err(|f| self.fault(f))?),
             Unit::TimeOrPackets if text.ends_with('p') => {
                 Value::Packets(number::whole(text, "p").map_err(|f| self.fault(f))?)
@@ -655,6 +659,7 @@ impl<T> Param<T> {
             (Value::Real(x), _) => x.to_string(),
             (Value::Int(n), Unit::Time | Unit::TimeNs | Unit::TimeOrPackets) => Span(n).to_string(),
             (Value::Int(n), Unit::Percent) => format!("{n}%"),
+            (Value::Int(n), Unit::Share) => number::share(n),
             (Value::Packets(n), _) => format!("{n}p"),
             (Value::Signed(n), _) => n.to_string(),
             (Value::Int(n), Unit::Rate | Unit::Bandwidth) => Rate(n).to_string(),

@@ -69,6 +69,8 @@ const LINES: &[&str] = &[
     "cake bandwidth 8mbit hosts ingress atm overhead 18 memlimit 40k variant linux612",
     "cake bandwidth 4mbit diffserv8 dual-srchost rtt 1ms memlimit 20k ack-filter",
     "cake flowblind ptm raw rtt 5ms",
+    "ccaq limit 50",
+    "ccaq limit 1000 flows 8 idle 5% memory_limit 40k noecn",
     "ccaq limit 50 variant paper flow_limit 6",
     "ccaq limit 10000 variant paper flow_limit 10 multiplier 0.5 max_gi 5ms",
     "ccaq limit 10000 variant paper flow_limit 10 multiplier 2 max_gi_rtts 4",

@@ -89,6 +89,9 @@ pub(crate) const RATE: &[Unit] = &[
     ("tibps", 8 << 40),
 ];
 
+/// Percentages, in hundredths of a percent.
+pub(crate) const SHARE: &[Unit] = &[("", 100), ("%", 100)];
+
 /// Splits a text into its number and the unit after it, where `strtod` would. Signs, hexadecimal numbers and infinity
 /// are not recognized.
 fn split(text: &str) -> (&str, &str) {
@@ -216,6 +219,15 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
+/// Writes a percentage that is given in hundredths of a percent: `1%`, `0.5%`, `0.25%`.
+pub(crate) fn share(hundredths: u64) -> String {
+    let decimals = format!("{:02}", hundredths % 100);
+    match decimals.trim_end_matches('0') {
+        "" => format!("{}%", hundredths / 100),
+        decimals => format!("{}.{decimals}%", hundredths / 100),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,6 +247,15 @@ mod tests {
         assert_eq!(scaled("340282366920938463463374607431768211456", TIME, 1), Err(Fault::TooLarge)); // 2^128
         assert_eq!(scaled("0.00000000000000000000000000000000000001s", TIME, 1_000), Err(Fault::NotWhole));
         assert_eq!(scaled("5.000000000000000000000000000000000000000ms", TIME, 1_000), Ok(5_000_000));
+    }
+
+    #[test]
+    fn a_share_is_written_as_it_is_read() {
+        for hundredths in [0, 1, 5, 10, 25, 50, 99, 100, 110, 5_000] {
+            assert_eq!(scaled(&share(hundredths), SHARE, 1), Ok(hundredths));
+        }
+        assert_eq!((share(100), share(50), share(205)), ("1%".into(), "0.5%".into(), "2.05%".into()));
+        assert_eq!(scaled("0.005%", SHARE, 1), Err(Fault::NotWhole));
     }
 
     #[test]

@@ -1,0 +1,345 @@
+//! `ccaq variant servo`: fq_codel whose targets adjust themselves.
+//!
+//! Source: our own; the scheduling is that of RFC 8290, the law that of RFC 8289 with Linux's arithmetic.
+//! Principle: the best target of a flow is the least one with which the link is hardly ever idle. It depends on the RTT,
+//! on the sender's congestion control and on the number of flows, so no constant suits all: one CUBIC flow needs 0.2 to
+//! 0.3 RTTs, one Reno flow 0.65 to 0.8, sixteen flows need a twentieth of an RTT. CoDel itself shows when to adjust it.
+//! When a queue has been above its target for an interval and CoDel is about to drop, a cycle of the sender's window is
+//! over. If the link was idle for more than the share `idle` of the time in which the flow was sending, the target was
+//! too low, and it is raised in proportion. Otherwise it is lowered: by three quarters of the least delay, which served
+//! nothing, or by a small step. When it is raised above the present delay, the drop waits.
+//!
+//! The rules, in their order; `flow.rs`, `link.rs` and `table.rs` have them:
+//! - The round trip is the gap after a SYN or SYN-ACK. Without a handshake it is the second longest gap of the first
+//!   eight packets, and such a guess may be doubled twice: if a signal needed another one although the sender did
+//!   answer, or if the target reached the round trip and the link was still idle.
+//! - A target begins at a quarter of the round trip, and stays between an eighth (at most 20 ms) and one round trip.
+//! - The delay must be above the target for `max(100 ms, RTT)`. The second drop follows `2 RTT` and the present delay
+//!   later, since a sender's answer to the first is not seen before. While a queue drains, nothing is dropped.
+//! - Idle time is the time between the end of everything that the link was given and the next arrival.
+//! - A packet that is eight intervals older than the target is dropped: its sender does not respond.
+//! - A packet with ECT(1) is marked above 1 ms, and does not take part in the adjustment.
+//!
+//! Packets do not bypass an empty discipline (`TCQ_F_CAN_BYPASS`): those are the packets that show that the link was
+//! idle.
+
+mod flow;
+mod link;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use flow::{Flow, Head, Tick, Verdict};
+use link::Link;
+use table::{Found, Table};
+
+use super::{Params, Variant};
+use crate::cache::Cache;
+use crate::packet::{Ecn, Packet};
+use crate::qdisc::codel::{Law, Linux};
+use crate::qdisc::flows::Flows;
+use crate::qdisc::stats::numbers;
+use crate::qdisc::{Context, DropReason, Drops, Given, Qdisc, Stats, Unchangeable};
+use crate::units::Time;
+use alloc::vec::Vec;
+
+/// The most packets dropped at once from the queue with the most bytes, as in fq_codel.
+const DROP_BATCH: u32 = 64;
+
+/// Counters.
+#[derive(Clone, Copy, Default, Debug)]
+struct Counters {
+    drop_overlimit: u64,
+    drop_overmemory: u64,
+    /// Packets of flows that do not respond.
+    drop_unresponsive: u64,
+    new_flow_count: u64,
+    /// Arrivals of flows that share their queue with another flow.
+    collisions: u64,
+    /// Marks in place of drops.
+    ecn_mark: u64,
+    /// Marks of packets with ECT(1).
+    ce_mark: u64,
+}
+
+/// The discipline.
+#[derive(Clone, Debug)]
+pub struct Servo<P> {
+    limit: usize,
+    quantum: u32,
+    memory_limit: u64,
+    /// Bytes of memory that a packet takes beyond its length.
+    skb: u64,
+    ecn: bool,
+    /// The share of idle time to reach, in units of 1/65536.
+    share: u32,
+    mtu: u64,
+    table: Table,
+    flows: Flows<P, Flow>,
+    /// Bytes of each queue, contiguous in memory: finding the longest queue reads only a few kB.
+    backlogs: Vec<u32>,
+    link: Link,
+    /// For how long the link has been idle so far, in nanoseconds.
+    idle: u64,
+    counters: Counters,
+}
+
+impl<P: Packet + Copy> Servo<P> {
+    /// Creates empty queues in front of a link.
+    pub fn new(params: &Params, context: &Context) -> Self {
+        let mut flows = Flows::new();
+        for _ in 0..params.flows {
+            flows.add(0, Flow::NEW);
+        }
+        Servo {
+            limit: params.limit as usize,
+            quantum: params.quantum.unwrap_or(context.mtu),
+            memory_limit: u64::from(params.memory_limit),
+            skb: u64::from(context.skb),
+            ecn: params.ecn,
+            share: share(params.idle),
+            mtu: u64::from(context.mtu),
+            table: Table::new(params.flows),
+            flows,
+            backlogs: alloc::vec![0; params.flows as usize],
+            link: Link::default(),
+            idle: 0,
+            counters: Counters::default(),
+        }
+    }
+
+    /// The queue of the flow with this hash.
+    #[inline]
+    fn classify(&mut self, hash: u32, now: Tick) -> u32 {
+        let flows = &self.flows;
+        match self.table.find(hash, |queue| flows.is_loose(queue).then(|| flows.flow(queue).state.silence(now))) {
+            Found::Own(queue) => queue,
+            Found::New(queue) => {
+                self.flows.flow_mut(queue).state = Flow::NEW;
+                queue
+            }
+            Found::Shared(queue) => {
+                self.counters.collisions += 1;
+                queue
+            }
+        }
+    }
+
+    #[inline]
+    fn memory_usage(&self) -> u64 {
+        self.flows.memory(self.skb)
+    }
+
+    /// Updates `backlogs` after the bytes of a queue have changed.
+    #[inline]
+    fn note(&mut self, number: u32) {
+        self.backlogs[number as usize] = self.flows.flow(number).bytes() as u32;
+    }
+
+    /// Takes the next packet of a flow. Returns false if its queue is empty.
+    #[inline]
+    fn take(&mut self, number: u32, time: Time, packet: &mut P, drops: &mut impl Drops<P>) -> bool {
+        let now = Linux::tick(time.0);
+        let mut signals = 0;
+        loop {
+            let (flow, fifo, slab) = self.flows.split(number);
+            let Some(head) = slab.pop(fifo) else {
+                flow.empty();
+                return false;
+            };
+            *packet = head;
+            let scalable = self.ecn && head.ecn() == Ecn::Ect1;
+            let verdict = flow.head(
+                now,
+                Head {
+                    sojourn: now.wrapping_sub(Linux::tick(head.enqueue_time().0)),
+                    last: fifo.packets() == 0,
+                    small: slab.backlog() <= self.mtu,
+                    scalable,
+                    signals,
+                },
+                self.share,
+            );
+            match verdict {
+                Verdict::Pass => return true,
+                Verdict::Signal if self.ecn && packet.mark() => {
+                    *(if scalable { &mut self.counters.ce_mark } else { &mut self.counters.ecn_mark }) += 1;
+                    return true;
+                }
+                Verdict::Signal => {
+                    signals += 1;
+                    drops.dropped(*packet, DropReason::Codel);
+                }
+                Verdict::Discard => {
+                    self.counters.drop_unresponsive += 1;
+                    drops.dropped(*packet, DropReason::Penalty);
+                }
+            }
+        }
+    }
+
+    /// Drops packets because a limit is exceeded: half of the bytes of the queue that has the most, from its head
+    /// (RFC 8290 §4.1.3), at most [`DROP_BATCH`] packets.
+    #[cold]
+    #[inline(never)]
+    fn overflow(&mut self, reason: DropReason, drops: &mut impl Drops<P>) {
+        let most = self.backlogs.iter().copied().fold(0, u32::max);
+        let is_fattest =
+            |&number: &usize| self.backlogs[number] == most && self.flows.flow(number as u32).packets() > 0;
+        let Some(fattest) = (0..self.backlogs.len()).find(is_fattest) else { return };
+        let fattest = fattest as u32;
+        let (mut packets, mut bytes) = (0, 0);
+        while let Some(packet) = self.flows.pop(fattest) {
+            packets += 1;
+            bytes += u64::from(packet.bytes());
+            drops.dropped(packet, reason);
+            if packets >= DROP_BATCH || bytes >= u64::from(most / 2) {
+                break;
+            }
+        }
+        self.note(fattest);
+        self.flows.flow_mut(fattest).state.overflowed(packets);
+        self.counters.drop_overlimit += u64::from(packets);
+        if reason == DropReason::MemoryLimit {
+            self.counters.drop_overmemory += u64::from(packets);
+        }
+    }
+
+    /// The smallest and the largest of a number of the flows in the round that have it (not zero), in microseconds.
+    fn range(&self, number: impl Fn(&Flow) -> Tick) -> (u64, u64) {
+        let numbers = self.flows.listed().map(|flow| number(&flow.state)).filter(|&number| number > 0);
+        let (least, most) = numbers.fold((Tick::MAX, 0), |(least, most), one| (least.min(one), most.max(one)));
+        let micros = |ticks: Tick| Linux::micros(ticks).unsigned_abs();
+        (if most == 0 { 0 } else { micros(least) }, micros(most))
+    }
+}
+
+/// A share in hundredths of a percent, in units of 1/65536.
+fn share(idle: u32) -> u32 {
+    (u64::from(idle) * 65_536 / 10_000) as u32
+}
+
+impl<P: Packet + Copy + Default> Qdisc<P> for Servo<P> {
+    type Params = Params;
+
+    #[inline(always)]
+    fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
+        packet.set_enqueue_time(now);
+        let tick = Linux::tick(now.0);
+        if self.flows.packets() == 0 {
+            self.idle += self.link.idle_before(now.0);
+        }
+        let number = self.classify(packet.flow_hash(), tick);
+        let flow = self.flows.flow_mut(number);
+        let is_empty = flow.packets() == 0;
+        flow.state.arrival(tick, is_empty, packet.opens(), (self.idle >> 10) as Tick);
+        self.flows.push(number, packet);
+        self.note(number);
+        if self.flows.list_as_new(number) {
+            self.flows.flow_mut(number).credit = self.quantum as i32;
+            self.counters.new_flow_count += 1;
+        }
+        if self.memory_usage() > self.memory_limit {
+            self.overflow(DropReason::MemoryLimit, drops);
+        } else if self.flows.packets() > self.limit {
+            self.overflow(DropReason::Overlimit, drops);
+        }
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, drops: &mut impl Drops<P>) -> Option<P> {
+        let mut packet = P::default();
+        self.dequeue_into(now, &mut packet, drops).then_some(packet)
+    }
+
+    #[inline]
+    fn dequeue_into(&mut self, now: Time, packet: &mut P, drops: &mut impl Drops<P>) -> bool {
+        while let Some(number) = self.flows.turn(self.quantum) {
+            let took = self.take(number, now, packet, drops);
+            self.note(number);
+            if took {
+                self.flows.charge(number, packet.bytes());
+                self.link.dequeued(now.0, packet.bytes(), self.flows.packets() > 0);
+                return true;
+            }
+            self.flows.leave(false);
+        }
+        false
+    }
+
+    /// Packets beyond the limits are dequeued, in the order in which the link would get them, and dropped. What was
+    /// learned about flows is kept.
+    fn change(&mut self, now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
+        if params.variant != Variant::Servo {
+            return Err(Unchangeable);
+        }
+        self.limit = params.limit as usize;
+        self.quantum = params.quantum.unwrap_or(self.quantum);
+        self.memory_limit = u64::from(params.memory_limit);
+        self.ecn = params.ecn;
+        self.share = share(params.idle);
+        while self.flows.packets() > self.limit || self.memory_usage() > self.memory_limit {
+            let Some(packet) = self.dequeue(now, drops) else { break };
+            drops.dropped(packet, DropReason::Overlimit);
+        }
+        Ok(())
+    }
+
+    /// As in fq_codel: these packets are dequeued, which counts them as sent, and freed, which is not counted.
+    fn counts_change(&self) -> Given {
+        Given { sent: true, dropped: false }
+    }
+
+    fn packets(&self) -> usize {
+        self.flows.packets()
+    }
+
+    fn backlog(&self) -> u64 {
+        self.flows.backlog()
+    }
+
+    fn is_full(&self, mtu: u32) -> bool {
+        let room = u64::from(mtu) + self.skb;
+        self.flows.packets() >= self.limit || self.memory_usage() + room > self.memory_limit
+    }
+
+    fn prefetch(&self, packets: usize, cache: &impl Cache, see: impl FnMut(&P)) {
+        self.flows.prefetch(packets, cache, see);
+    }
+
+    fn stats(&self) -> Stats {
+        let (min_target, max_target) = self.range(Flow::target);
+        let (min_rtt, max_rtt) = self.range(Flow::rtt);
+        numbers([
+            ("drop_overlimit", self.counters.drop_overlimit),
+            ("drop_overmemory", self.counters.drop_overmemory),
+            ("drop_unresponsive", self.counters.drop_unresponsive),
+            ("new_flow_count", self.counters.new_flow_count),
+            ("collisions", self.counters.collisions),
+            ("ecn_mark", self.counters.ecn_mark),
+            ("ce_mark", self.counters.ce_mark),
+            ("memory_used", self.memory_usage()),
+            ("new_flows_len", u64::from(self.flows.new_len())),
+            ("old_flows_len", u64::from(self.flows.old_len())),
+            ("idle_time", self.idle / 1_000),
+            ("min_target", min_target),
+            ("max_target", max_target),
+            ("min_rtt", min_rtt),
+            ("max_rtt", max_rtt),
+        ])
+    }
+
+    /// The sums over the flows in the round; the target, the idle share (in hundredths of a percent) and the RTT too.
+    fn classes(&self) -> Option<Stats> {
+        let listed = || self.flows.listed();
+        let micros = |ticks: Tick| Linux::micros(ticks).unsigned_abs();
+        Some(alloc::vec![
+            ("flows", (listed().count() as u64).into()),
+            ("qlen", listed().map(|flow| u64::from(flow.packets())).sum::<u64>().into()),
+            ("deficit", listed().map(|flow| i64::from(flow.credit)).sum::<i64>().into()),
+            ("target", listed().map(|flow| micros(flow.state.target())).sum::<u64>().into()),
+            ("rtt", listed().map(|flow| micros(flow.state.rtt())).sum::<u64>().into()),
+            ("idle", listed().map(|flow| (u64::from(flow.state.idle_share()) * 10_000) >> 16).sum::<u64>().into()),
+        ])
+    }
+}

@@ -1,0 +1,433 @@
+//! The state of a flow: its round trip, its target, and CoDel's law with that target.
+
+use crate::qdisc::codel::{Law, Linux, Linux7};
+
+/// Time in units of 1.024 µs, as CoDel in Linux has it. It wraps around after 73 minutes.
+pub type Tick = u32;
+
+/// Ticks of a time in microseconds.
+const fn micros(us: u64) -> Tick {
+    ((us * 1_000) >> 10) as Tick
+}
+
+/// The interval of a flow whose round trip is shorter or not known, and the least distance of its first drops: CoDel's
+/// default.
+pub const INTERVAL: Tick = micros(100_000);
+/// The target of a flow until its round trip is known: the best one for CUBIC at an RTT of 80 ms.
+const FIRST_TARGET: Tick = micros(20_000);
+/// The bounds of a target: at least this, and for a flow without a known round trip at most the second.
+const LEAST: Tick = micros(1_000);
+const MOST: Tick = micros(300_000);
+/// A target is at least an eighth of the round trip, as far as that is at most this. RFC 8289 §4.3 advises 5 to 10 % of
+/// it. Otherwise many flows, with which the link is never idle, would lower each other's targets so far that the one
+/// that remains starves.
+const HIGHEST_FLOOR: Tick = micros(20_000);
+/// Round trips that are believed.
+const SHORTEST_RTT: Tick = micros(2_000);
+const LONGEST_RTT: Tick = micros(1_000_000);
+/// The packets among whose gaps the round trip is sought if no handshake was seen: an initial window (RFC 6928) and its
+/// successors.
+const OPENING: u8 = 8;
+/// The state of a flow is forgotten after this silence.
+const FORGET: Tick = micros(60_000_000);
+/// An epoch lasts at least this many intervals or targets in which the flow sends.
+const EPOCH: u32 = 4;
+/// A larger idle share, 3/8, has another cause than the target: a halved window leaves the link idle for a quarter of
+/// the time at most.
+const NOT_OURS: u32 = 3 << 13;
+/// A packet that is older than the target by this many intervals belongs to a flow that does not respond.
+const OLDEST: u32 = 8;
+/// The delay above which a packet with ECT(1) is marked: the step of dualpi2 (RFC 9332 §A.1).
+const STEP: Tick = micros(1_000);
+/// The most drops of one dequeue, as in Linux 7.
+const MOST_DROPS: u32 = Linux7::MOST_DROPS;
+
+/// What becomes of the packet at the head of a flow's queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It is sent.
+    Pass,
+    /// It is the signal: it is marked and sent, or dropped.
+    Signal,
+    /// It is dropped, because the flow does not respond.
+    Discard,
+}
+
+/// The packet at the head of a flow's queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    /// How long it has waited.
+    pub sojourn: Tick,
+    /// Whether it is the flow's last one.
+    pub last: bool,
+    /// Whether the whole backlog is at most one MTU, which is never too much.
+    pub small: bool,
+    /// Whether it is to be marked at a step, as its sender is a scalable one (ECT(1), RFC 9331).
+    pub scalable: bool,
+    /// Signals of this dequeue so far.
+    pub signals: u32,
+}
+
+/// What has been seen of a flow's handshake.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Handshake {
+    /// None, or it is over.
+    #[default]
+    Over,
+    /// A SYN or SYN-ACK was the last packet.
+    Sent,
+    /// It was sent more than once, so that an answer may belong to any of them (Karn).
+    Repeated,
+}
+
+/// The state of a flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    // CoDel's variables, as in `codel_vars`.
+    count: u32,
+    lastcount: u32,
+    first_above_time: Tick,
+    drop_next: Tick,
+    rec_inv_sqrt: u16,
+    dropping: bool,
+
+    /// Packets seen, up to [`OPENING`].
+    seen: u8,
+    handshake: Handshake,
+    /// Whether the round trip is a guess, which may be corrected.
+    guessed: bool,
+    /// Whether an episode of dropping is over.
+    has_answered: bool,
+    /// Whether this episode has needed a second signal.
+    late: bool,
+    /// Whether an epoch has begun.
+    began: bool,
+    /// Whether the target was raised when the last epoch ended, and dropping waited.
+    raised: bool,
+
+    /// The delay above which the queue is too long.
+    target: Tick,
+    /// The round trip without the queue, as far as it is known; 0 if not. While the first packets come, their longest
+    /// gap.
+    rtt: Tick,
+    /// The round trip as it was measured first.
+    first_rtt: Tick,
+    /// The second longest gap of the first packets.
+    second_gap: Tick,
+    /// The time of the last arrival.
+    last_arrival: Tick,
+
+    /// The epoch: the least sojourn, the time in which the flow was sending, and for how long of it the link was idle.
+    least: Tick,
+    active: Tick,
+    idle: Tick,
+    /// The link's idle time at the last arrival.
+    seen_idle: Tick,
+    /// The sojourn at the last signal.
+    signalled: Tick,
+}
+
+impl Flow {
+    /// A flow that has had no packet.
+    pub const NEW: Flow = Flow {
+        count: 0,
+        lastcount: 0,
+        first_above_time: 0,
+        drop_next: Linux::LONG_AGO,
+        rec_inv_sqrt: 0,
+        dropping: false,
+        seen: 0,
+        handshake: Handshake::Over,
+        guessed: false,
+        has_answered: false,
+        late: false,
+        began: false,
+        raised: false,
+        target: FIRST_TARGET,
+        rtt: 0,
+        first_rtt: 0,
+        second_gap: 0,
+        last_arrival: 0,
+        least: Tick::MAX,
+        active: 0,
+        idle: 0,
+        seen_idle: 0,
+        signalled: 0,
+    };
+
+    /// The delay above which the queue is too long.
+    pub fn target(&self) -> Tick {
+        self.target
+    }
+
+    /// The round trip without the queue; 0 if it is not known.
+    pub fn rtt(&self) -> Tick {
+        if self.seen < OPENING { 0 } else { self.rtt }
+    }
+
+    /// The share of its epoch for which the link was idle, in units of 1/65536.
+    pub fn idle_share(&self) -> u32 {
+        if self.active == 0 { 0 } else { ((u64::from(self.idle) << 16) / u64::from(self.active)) as u32 }
+    }
+
+    /// For how long no packet has arrived.
+    pub fn silence(&self, now: Tick) -> Tick {
+        now.wrapping_sub(self.last_arrival)
+    }
+
+    /// A limit of the discipline has taken packets of this flow, as `fq_codel_drop` counts them.
+    pub fn overflowed(&mut self, packets: u32) {
+        self.count = self.count.wrapping_add(packets);
+    }
+
+    /// The time for which the delay must have been above the target.
+    fn interval(&self) -> Tick {
+        INTERVAL.max(self.rtt())
+    }
+
+    /// The distance of the first drops: an answer takes a round trip, and another one to be seen.
+    fn spacing(&self) -> Tick {
+        INTERVAL.max(2 * self.rtt())
+    }
+
+    /// A packet arrives. `is_empty` says whether the flow's queue is empty, `opens` whether it is a SYN or SYN-ACK, and
+    /// `idle` for how long the link has been idle so far.
+    #[inline]
+    pub fn arrival(&mut self, now: Tick, is_empty: bool, opens: bool, idle: Tick) {
+        if is_empty && self.seen > 0 && self.silence(now) > FORGET {
+            *self = Flow::NEW;
+        }
+        let gap = self.silence(now);
+        if opens || self.seen < OPENING {
+            self.open(gap, opens);
+        }
+        // A flow's own silence says nothing about its target.
+        if gap <= 2 * self.interval() {
+            self.active = self.active.saturating_add(gap);
+            self.idle = self.idle.wrapping_add(idle.wrapping_sub(self.seen_idle));
+        }
+        self.seen_idle = idle;
+        self.last_arrival = now;
+    }
+
+    /// Looks for the round trip in the first packets of a flow.
+    ///
+    /// In one direction the packet that follows a SYN or a SYN-ACK comes one round trip later. Without a handshake, or
+    /// if it was sent again, the gaps of the first packets are compared: the sender waits for ACKs between its first
+    /// flights. The longest gap may contain the time that an application thinks; the second longest is a round trip
+    /// too, if it is similar.
+    #[cold]
+    fn open(&mut self, gap: Tick, opens: bool) {
+        if opens {
+            let handshake = if self.handshake == Handshake::Over { Handshake::Sent } else { Handshake::Repeated };
+            *self = Flow { handshake, seen: 1, last_arrival: self.last_arrival, ..Flow::NEW };
+            return;
+        }
+        let handshake = core::mem::take(&mut self.handshake);
+        // The first packet has no gap before it, and a longer one is a pause.
+        let gap = if self.seen > 0 && gap <= LONGEST_RTT { gap } else { 0 };
+        if handshake != Handshake::Over && gap > 0 {
+            self.learn(gap.max(SHORTEST_RTT), handshake == Handshake::Repeated);
+            return;
+        }
+        if gap > self.rtt {
+            (self.rtt, self.second_gap) = (gap, self.rtt);
+        } else {
+            self.second_gap = self.second_gap.max(gap);
+        }
+        self.seen += 1;
+        if self.seen == OPENING {
+            let gap = if self.second_gap > self.rtt / 4 { self.second_gap } else { self.rtt };
+            self.learn(if gap >= SHORTEST_RTT { gap } else { 0 }, true);
+        }
+    }
+
+    /// Sets the round trip, 0 if it is not known, and the target to begin with: a quarter of it, which CUBIC needs.
+    fn learn(&mut self, rtt: Tick, guessed: bool) {
+        self.seen = OPENING;
+        (self.rtt, self.first_rtt, self.guessed) = (rtt, rtt, guessed);
+        if rtt > 0 {
+            self.target = rtt / 4;
+        }
+        self.bound();
+    }
+
+    /// A guessed round trip turned out to be too short: doubles it, up to four times the first guess.
+    pub(super) fn lengthen(&mut self) {
+        if self.guessed {
+            self.rtt = (2 * self.rtt).min(4 * self.first_rtt).min(LONGEST_RTT);
+        }
+    }
+
+    /// Keeps the target within its bounds. A window that is halved at its largest keeps the link busy with a target of
+    /// one round trip, so more is never needed.
+    pub(super) fn bound(&mut self) {
+        let most = if self.rtt > 0 { self.rtt } else { MOST };
+        let least = LEAST.max((self.first_rtt / 8).min(HIGHEST_FLOOR));
+        self.target = self.target.min(most).max(least);
+    }
+
+    /// The flow's queue was found empty at its turn.
+    #[inline]
+    pub fn empty(&mut self) {
+        self.first_above_time = 0;
+        self.least = 0;
+        self.stop();
+    }
+
+    /// Decides about the packet at the head of the queue. `share` is the share of idle time to reach, in units of
+    /// 1/65536.
+    #[inline(always)]
+    pub fn head(&mut self, now: Tick, head: Head, share: u32) -> Verdict {
+        let Head { sojourn, last, small, scalable, signals } = head;
+        if sojourn > self.target + OLDEST * self.interval() && !last {
+            self.count = self.count.wrapping_add(1);
+            return Verdict::Discard;
+        }
+        if scalable {
+            // Such a sender keeps its queue at the step by itself, so there is nothing to adjust.
+            return if sojourn > STEP && !last { Verdict::Signal } else { Verdict::Pass };
+        }
+        self.least = self.least.min(sojourn);
+        if sojourn < self.target || small {
+            self.first_above_time = 0;
+            self.stop();
+            return Verdict::Pass;
+        }
+        if self.first_above_time == 0 {
+            self.first_above_time = now.wrapping_add(self.interval()).max(1);
+            self.stop();
+            return Verdict::Pass;
+        }
+        if !Linux::after(now, self.first_above_time) {
+            self.stop();
+            return Verdict::Pass;
+        }
+        if self.dropping && Linux::after(self.drop_next, now) {
+            return Verdict::Pass;
+        }
+        self.too_long(now, sojourn, signals, share)
+    }
+
+    /// The delay was above the target for an interval, and a signal is due.
+    #[cold]
+    #[inline(never)]
+    fn too_long(&mut self, now: Tick, sojourn: Tick, signals: u32, share: u32) -> Verdict {
+        if !self.dropping {
+            if self.judge(sojourn, share) {
+                self.first_above_time = 0;
+                return Verdict::Pass;
+            }
+            self.start(now, sojourn);
+            return Verdict::Signal;
+        }
+        if signals == 0 {
+            // The queue has shrunk since the last signal: the sender has answered, and the queue drains by itself.
+            let answered = sojourn < self.signalled - self.signalled / 16;
+            self.signalled = sojourn;
+            if answered {
+                self.answered();
+                self.drop_next = Linux::control_law(now, self.spacing(), self.rec_inv_sqrt);
+                return Verdict::Pass;
+            }
+            self.late = true;
+        }
+        if signals == MOST_DROPS {
+            self.drop_next = Linux::control_law(now, self.spacing(), self.rec_inv_sqrt);
+            return Verdict::Pass;
+        }
+        self.count = self.count.wrapping_add(1);
+        self.rec_inv_sqrt = Linux::next_root(self.rec_inv_sqrt, self.count);
+        self.drop_next = Linux7::control_law(self.drop_next, self.spacing(), self.rec_inv_sqrt);
+        Verdict::Signal
+    }
+
+    /// Starts an episode of dropping with its first signal.
+    fn start(&mut self, now: Tick, sojourn: Tick) {
+        self.dropping = true;
+        self.late = false;
+        self.signalled = sojourn;
+        let delta = self.count.wrapping_sub(self.lastcount);
+        if delta > 1 && Linux::resumes(now, self.drop_next, self.spacing()) {
+            self.count = delta;
+            self.rec_inv_sqrt = Linux::next_root(self.rec_inv_sqrt, self.count);
+        } else {
+            self.count = 1;
+            self.rec_inv_sqrt = Linux::first_root();
+        }
+        self.lastcount = self.count;
+        // The answer is seen behind the packets that wait now.
+        self.drop_next = Linux::control_law(now, self.spacing() + sojourn, self.rec_inv_sqrt);
+    }
+
+    /// Ends the episode of dropping, if there is one.
+    #[inline]
+    fn stop(&mut self) {
+        if self.dropping {
+            self.dropping = false;
+            self.answered();
+            self.has_answered = true;
+        }
+    }
+
+    /// The sender has answered. If it took more than one signal, the signals came too early, so that the round trip is
+    /// longer than it was believed to be. In the first episode, slow start may need several signals.
+    fn answered(&mut self) {
+        if core::mem::take(&mut self.late) && self.has_answered {
+            self.lengthen();
+        }
+    }
+
+    /// CoDel is about to begin dropping: a cycle of the sender's window is over. Adjusts the target, and returns true if
+    /// the drop is to wait because the target is above the delay now.
+    fn judge(&mut self, sojourn: Tick, share: u32) -> bool {
+        if !self.began || self.raised {
+            self.new_epoch();
+            return false;
+        }
+        if self.active < EPOCH * self.interval().max(self.target) {
+            return false; // It is the same congestion, and the epoch goes on.
+        }
+        let before = self.target;
+        let idle = self.idle_share();
+        if idle > share {
+            if idle <= NOT_OURS {
+                if self.rtt > 0 && before >= self.rtt {
+                    self.lengthen();
+                }
+                let rise = (u64::from(before) * u64::from(idle - share)) >> 12;
+                self.target += rise.min(3 * u64::from(before)) as Tick;
+            }
+        } else {
+            let least = if self.least == Tick::MAX { 0 } else { self.least };
+            let standing = (least - least / 4).min(before / 2);
+            let creep = ((u64::from(before) * u64::from(share - idle)) >> 13) as Tick;
+            self.target -= standing.max(creep);
+        }
+        self.bound();
+        if self.target > before && self.target > sojourn {
+            self.raised = true;
+            return true;
+        }
+        self.new_epoch();
+        false
+    }
+
+    fn new_epoch(&mut self) {
+        (self.began, self.raised) = (true, false);
+        (self.active, self.idle, self.least) = (0, 0, Tick::MAX);
+    }
+}
+
+#[cfg(test)]
+impl Flow {
+    /// Whether the target was raised and dropping waits.
+    pub fn is_raised(&self) -> bool {
+        self.raised
+    }
+
+    /// Sets the target without its bounds.
+    pub fn set_target(&mut self, target: Tick) {
+        self.target = target;
+    }
+}
