@@ -13,11 +13,13 @@
 //! - The round trip is the gap after a SYN or SYN-ACK. Without a handshake it is the second longest gap of the first
 //!   eight packets, and such a guess may be doubled twice: if a signal needed another one although the sender did
 //!   answer, or if the target reached the round trip and the link was still idle.
-//! - A target begins at a quarter of the round trip, and stays between an eighth (at most 20 ms) and one round trip.
+//! - A target begins at a quarter of the round trip (at half of it from 200 ms on), and stays between an eighth (at most
+//!   20 ms) and one round trip.
 //! - The delay must be above the target for `max(100 ms, RTT)`. The second drop follows `2 RTT` and the present delay
 //!   later, since a sender's answer to the first is not seen before. While a queue drains, nothing is dropped.
 //! - Idle time is the time between the end of everything that the link was given and the next arrival.
-//! - A packet that is eight intervals older than the target is dropped: its sender does not respond.
+//! - A packet that is eight intervals older than the target is dropped: its sender does not respond. For every 32 such
+//!   packets the age is halved, down to an eighth of an interval.
 //! - A packet with ECT(1) is marked above 1 ms, and does not take part in the adjustment.
 //!
 //! Packets do not bypass an empty discipline (`TCQ_F_CAN_BYPASS`): those are the packets that show that the link was

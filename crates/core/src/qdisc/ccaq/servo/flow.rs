@@ -37,6 +37,9 @@ const EPOCH: u32 = 4;
 const NOT_OURS: u32 = 3 << 13;
 /// A packet that is older than the target by this many intervals belongs to a flow that does not respond.
 const OLDEST: u32 = 8;
+/// After this many packets of such a flow were dropped, half that age is enough, and so on, [`MOST_HALVINGS`] times.
+const PATIENCE: u8 = 32;
+const MOST_HALVINGS: u8 = 6;
 /// The delay above which a packet with ECT(1) is marked: the step of dualpi2 (RFC 9332 §A.1).
 const STEP: Tick = micros(1_000);
 /// The most drops of one dequeue, as in Linux 7.
@@ -91,6 +94,8 @@ pub struct Flow {
     rec_inv_sqrt: u16,
     dropping: bool,
 
+    /// Packets dropped because the flow does not respond, since its delay was below the target; at most 255.
+    discards: u8,
     /// Packets seen, up to [`OPENING`].
     seen: u8,
     handshake: Handshake,
@@ -136,6 +141,7 @@ impl Flow {
         drop_next: Linux::LONG_AGO,
         rec_inv_sqrt: 0,
         dropping: false,
+        discards: 0,
         seen: 0,
         handshake: Handshake::Over,
         guessed: false,
@@ -190,6 +196,12 @@ impl Flow {
         INTERVAL.max(2 * self.rtt())
     }
 
+    /// The age from which on the flow's packets are dropped, as it does not respond.
+    #[inline]
+    fn oldest(&self) -> Tick {
+        self.target + ((OLDEST * self.interval()) >> (self.discards / PATIENCE).min(MOST_HALVINGS))
+    }
+
     /// A packet arrives. `is_empty` says whether the flow's queue is empty, `opens` whether it is a SYN or SYN-ACK, and
     /// `idle` for how long the link has been idle so far.
     #[inline]
@@ -242,12 +254,15 @@ impl Flow {
         }
     }
 
-    /// Sets the round trip, 0 if it is not known, and the target to begin with: a quarter of it, which CUBIC needs.
+    /// Sets the round trip, 0 if it is not known, and the target to begin with.
+    ///
+    /// That is a quarter of the round trip, which CUBIC needs. From 133 ms on it is more, up to half the round trip from
+    /// 200 ms on: there a sender takes minutes to recover from a cut that was one too many.
     fn learn(&mut self, rtt: Tick, guessed: bool) {
         self.seen = OPENING;
         (self.rtt, self.first_rtt, self.guessed) = (rtt, rtt, guessed);
         if rtt > 0 {
-            self.target = rtt / 4;
+            self.target = (rtt / 4).max((rtt / 2).min(rtt.saturating_sub(INTERVAL)));
         }
         self.bound();
     }
@@ -270,6 +285,7 @@ impl Flow {
     /// The flow's queue was found empty at its turn.
     #[inline]
     pub fn empty(&mut self) {
+        self.discards = 0;
         self.first_above_time = 0;
         self.least = 0;
         self.stop();
@@ -280,8 +296,9 @@ impl Flow {
     #[inline(always)]
     pub fn head(&mut self, now: Tick, head: Head, share: u32) -> Verdict {
         let Head { sojourn, last, small, scalable, signals } = head;
-        if sojourn > self.target + OLDEST * self.interval() && !last {
+        if sojourn > self.oldest() && !last {
             self.count = self.count.wrapping_add(1);
+            self.discards = self.discards.saturating_add(1);
             return Verdict::Discard;
         }
         if scalable {
@@ -290,6 +307,7 @@ impl Flow {
         }
         self.least = self.least.min(sojourn);
         if sojourn < self.target || small {
+            self.discards = 0;
             self.first_above_time = 0;
             self.stop();
             return Verdict::Pass;
@@ -424,6 +442,11 @@ impl Flow {
     /// Whether the target was raised and dropping waits.
     pub fn is_raised(&self) -> bool {
         self.raised
+    }
+
+    /// Packets dropped because the flow does not respond.
+    pub fn discards(&self) -> u8 {
+        self.discards
     }
 
     /// Sets the target without its bounds.

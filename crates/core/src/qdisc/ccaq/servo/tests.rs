@@ -233,10 +233,10 @@ fn an_epoch_of_less_than_four_intervals_goes_on() {
     let mut flow = known(ticks(2000), ticks(200));
     let (mut idle, each) = (0, ticks(1) / 10);
     let before = flow.target();
-    let (now, _) = congested(&mut flow, ticks(2000), ticks(60), &mut idle, 0);
+    let (now, _) = congested(&mut flow, ticks(2000), ticks(120), &mut idle, 0);
     let now = cycle(&mut flow, now, 0, &mut idle, each);
     // 410 ms and the interval of 200 ms are less than four times 200 ms.
-    assert_eq!(congested(&mut flow, now, ticks(60), &mut idle, each).1, Verdict::Signal);
+    assert_eq!(congested(&mut flow, now, ticks(120), &mut idle, each).1, Verdict::Signal);
     assert_eq!(flow.target(), before);
 }
 
@@ -296,6 +296,31 @@ fn a_sender_that_does_not_respond_loses_what_is_eight_intervals_older_than_its_t
     assert_eq!(bed.take(oldest).map(|packet| packet.id), Some(2));
     assert_eq!(bed.new_drops(), [(0, DropReason::Penalty), (1, DropReason::Penalty)]);
     assert_eq!(bed.counter("drop_unresponsive"), 2);
+}
+
+#[test]
+fn a_sender_that_floods_its_queue_waits_less_and_less_and_a_flow_that_recovers_is_trusted_again() {
+    let mut bed = bed();
+    let mut sojourns = Vec::new();
+    // Two packets arrive in the time that one takes.
+    for n in 0..3000 {
+        bed.fill(ms(n), 7, 1000, 2);
+        let packet = bed.take(ms(n)).expect("a packet");
+        sojourns.push(n - packet.enqueue_time.0 / 1_000_000);
+    }
+    let most = sojourns.iter().max().expect("some");
+    assert!((800..=830).contains(most), "{most}");
+    assert!(sojourns[2500..].iter().all(|sojourn| *sojourn <= 20 + 13 + 1), "an eighth of 100 ms above the target");
+    while bed.take(ms(3000)).is_some() {}
+    assert_eq!(flow(&mut bed, 7).discards(), 0);
+}
+
+#[test]
+fn a_long_round_trip_begins_with_a_target_of_half_of_it() {
+    for (rtt, target) in [(50, 50 / 4), (132, 33), (160, 60), (200, 100), (600, 300)] {
+        let begins = known(ticks(2000), ticks(rtt)).target();
+        assert!(begins.abs_diff(ticks(target)) <= ticks(1), "{rtt} ms: {begins} ticks");
+    }
 }
 
 #[test]
@@ -430,6 +455,6 @@ fn the_interval_is_codels_unless_the_round_trip_is_longer() {
     let (now, _) = congested(&mut flow, ticks(2000), ticks(20), &mut idle, 0);
     assert!(now - ticks(2000) >= INTERVAL && now - ticks(2000) < INTERVAL + ticks(4));
     let mut flow = known(ticks(2000), ticks(300));
-    let (now, _) = congested(&mut flow, ticks(2000), ticks(100), &mut idle, 0);
+    let (now, _) = congested(&mut flow, ticks(2000), ticks(200), &mut idle, 0);
     assert!(now - ticks(2000) >= ticks(300) && now - ticks(2000) < ticks(304));
 }
