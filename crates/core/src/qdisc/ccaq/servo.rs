@@ -10,9 +10,10 @@
 //! nothing, or by a small step. When it is raised above the present delay, the drop waits.
 //!
 //! The rules, in their order; `flow.rs`, `link.rs` and `table.rs` have them:
-//! - The round trip is the gap after a SYN or SYN-ACK. Without a handshake it is the second longest gap of the first
-//!   eight packets, and such a guess may be doubled twice: if a signal needed another one although the sender did
-//!   answer, or if the target reached the round trip and the link was still idle.
+//! - The round trip is the gap after a SYN or SYN-ACK; without a handshake it is guessed from the gaps of the first eight
+//!   packets. Each episode of dropping shows it again: the packets that waited longest arrived one round trip after the
+//!   signal. So it is shortened if two responses in a row say so, and a guess is lengthened too. A guess is also doubled
+//!   if the target has reached it and the link is still idle.
 //! - A target begins at a quarter of the round trip (at half of it from 200 ms on), and stays between an eighth (at most
 //!   20 ms) and one round trip.
 //! - The delay must be above the target for `max(100 ms, RTT)`. The second drop follows `2 RTT` and the present delay

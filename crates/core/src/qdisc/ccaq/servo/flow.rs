@@ -99,12 +99,14 @@ pub struct Flow {
     /// Packets seen, up to [`OPENING`].
     seen: u8,
     handshake: Handshake,
-    /// Whether the round trip is a guess, which may be corrected.
+    /// Whether the round trip is a guess, which may be too short.
     guessed: bool,
     /// Whether an episode of dropping is over.
     has_answered: bool,
-    /// Whether this episode has needed a second signal.
-    late: bool,
+    /// Whether this episode has had a second signal.
+    repeated: bool,
+    /// Whether the queue has shrunk in this episode.
+    shrunk: bool,
     /// Whether an epoch has begun.
     began: bool,
     /// Whether the target was raised when the last epoch ended, and dropping waited.
@@ -115,9 +117,8 @@ pub struct Flow {
     /// The round trip without the queue, as far as it is known; 0 if not. While the first packets come, their longest
     /// gap.
     rtt: Tick,
-    /// The round trip as it was measured first.
-    first_rtt: Tick,
-    /// The second longest gap of the first packets.
+    /// The second longest gap of the first packets. Later the last response, if it was much shorter than the round
+    /// trip, otherwise 0.
     second_gap: Tick,
     /// The time of the last arrival.
     last_arrival: Tick,
@@ -128,8 +129,20 @@ pub struct Flow {
     idle: Tick,
     /// The link's idle time at the last arrival.
     seen_idle: Tick,
-    /// The sojourn at the last signal.
-    signalled: Tick,
+    /// The longest sojourn since the last signal, or since the last time when the queue had shrunk.
+    peak: Tick,
+    /// The time of the first signal of the episode.
+    signal: Tick,
+    /// The arrival of the last packet that waited for about as long as `peak`.
+    peak_arrival: Tick,
+}
+
+/// The target to begin with, for a flow of this round trip.
+///
+/// That is a quarter of the round trip, which CUBIC needs. From 133 ms on it is more, up to half the round trip from 200
+/// ms on: there a sender takes minutes to recover from a cut that was one too many.
+fn first_target(rtt: Tick) -> Tick {
+    (rtt / 4).max((rtt / 2).min(rtt.saturating_sub(INTERVAL)))
 }
 
 impl Flow {
@@ -146,19 +159,21 @@ impl Flow {
         handshake: Handshake::Over,
         guessed: false,
         has_answered: false,
-        late: false,
+        repeated: false,
+        shrunk: false,
         began: false,
         raised: false,
         target: FIRST_TARGET,
         rtt: 0,
-        first_rtt: 0,
         second_gap: 0,
         last_arrival: 0,
         least: Tick::MAX,
         active: 0,
         idle: 0,
         seen_idle: 0,
-        signalled: 0,
+        peak: 0,
+        signal: 0,
+        peak_arrival: 0,
     };
 
     /// The delay above which the queue is too long.
@@ -255,30 +270,20 @@ impl Flow {
     }
 
     /// Sets the round trip, 0 if it is not known, and the target to begin with.
-    ///
-    /// That is a quarter of the round trip, which CUBIC needs. From 133 ms on it is more, up to half the round trip from
-    /// 200 ms on: there a sender takes minutes to recover from a cut that was one too many.
     fn learn(&mut self, rtt: Tick, guessed: bool) {
         self.seen = OPENING;
-        (self.rtt, self.first_rtt, self.guessed) = (rtt, rtt, guessed);
+        (self.rtt, self.guessed, self.second_gap) = (rtt, guessed, 0);
         if rtt > 0 {
-            self.target = (rtt / 4).max((rtt / 2).min(rtt.saturating_sub(INTERVAL)));
+            self.target = first_target(rtt);
         }
         self.bound();
-    }
-
-    /// A guessed round trip turned out to be too short: doubles it, up to four times the first guess.
-    pub(super) fn lengthen(&mut self) {
-        if self.guessed {
-            self.rtt = (2 * self.rtt).min(4 * self.first_rtt).min(LONGEST_RTT);
-        }
     }
 
     /// Keeps the target within its bounds. A window that is halved at its largest keeps the link busy with a target of
     /// one round trip, so more is never needed.
     pub(super) fn bound(&mut self) {
         let most = if self.rtt > 0 { self.rtt } else { MOST };
-        let least = LEAST.max((self.first_rtt / 8).min(HIGHEST_FLOOR));
+        let least = LEAST.max((self.rtt / 8).min(HIGHEST_FLOOR));
         self.target = self.target.min(most).max(least);
     }
 
@@ -306,6 +311,12 @@ impl Flow {
             return if sojourn > STEP && !last { Verdict::Signal } else { Verdict::Pass };
         }
         self.least = self.least.min(sojourn);
+        if self.dropping {
+            self.peak = self.peak.max(sojourn);
+            if !self.shrunk && sojourn >= self.peak - self.peak / 16 {
+                self.peak_arrival = now.wrapping_sub(sojourn);
+            }
+        }
         if sojourn < self.target || small {
             self.discards = 0;
             self.first_above_time = 0;
@@ -341,14 +352,14 @@ impl Flow {
         }
         if signals == 0 {
             // The queue has shrunk since the last signal: the sender has answered, and the queue drains by itself.
-            let answered = sojourn < self.signalled - self.signalled / 16;
-            self.signalled = sojourn;
+            let answered = sojourn < self.peak - self.peak / 16;
+            self.peak = sojourn;
             if answered {
-                self.answered();
+                self.shrunk = true;
                 self.drop_next = Linux::control_law(now, self.spacing(), self.rec_inv_sqrt);
                 return Verdict::Pass;
             }
-            self.late = true;
+            self.repeated = true;
         }
         if signals == MOST_DROPS {
             self.drop_next = Linux::control_law(now, self.spacing(), self.rec_inv_sqrt);
@@ -363,8 +374,8 @@ impl Flow {
     /// Starts an episode of dropping with its first signal.
     fn start(&mut self, now: Tick, sojourn: Tick) {
         self.dropping = true;
-        self.late = false;
-        self.signalled = sojourn;
+        (self.repeated, self.shrunk) = (false, false);
+        (self.signal, self.peak, self.peak_arrival) = (now, sojourn, now.wrapping_sub(sojourn));
         let delta = self.count.wrapping_sub(self.lastcount);
         if delta > 1 && Linux::resumes(now, self.drop_next, self.spacing()) {
             self.count = delta;
@@ -383,16 +394,36 @@ impl Flow {
     fn stop(&mut self) {
         if self.dropping {
             self.dropping = false;
-            self.answered();
+            self.check_rtt();
             self.has_answered = true;
         }
     }
 
-    /// The sender has answered. If it took more than one signal, the signals came too early, so that the round trip is
-    /// longer than it was believed to be. In the first episode, slow start may need several signals.
-    fn answered(&mut self) {
-        if core::mem::take(&mut self.late) && self.has_answered {
-            self.lengthen();
+    /// Compares the round trip with the sender's response.
+    ///
+    /// The queue is at its longest when the packets arrive that the sender sent just before it learned of the signal:
+    /// one round trip after the signal. If other flows come or go meanwhile, the response may seem shorter, so two in a
+    /// row are needed to shorten the round trip; except in the first episode, where slow start makes it clear. It may
+    /// seem longer as well, so only a guess is lengthened, and not in slow start, which may need several signals.
+    #[cold]
+    fn check_rtt(&mut self) {
+        let response = self.peak_arrival.wrapping_sub(self.signal);
+        if self.rtt == 0 || response.cast_signed() <= 0 {
+            return;
+        }
+        let last = core::mem::take(&mut self.second_gap);
+        if !self.repeated && response < self.rtt / 2 {
+            if last > 0 || !self.has_answered {
+                self.rtt = response.max(last).max(SHORTEST_RTT);
+                self.guessed = true;
+                self.target = self.target.min(first_target(self.rtt));
+                self.bound();
+            } else {
+                self.second_gap = response;
+            }
+        } else if self.guessed && self.has_answered && response > self.rtt + self.rtt / 2 {
+            self.rtt = response.min(LONGEST_RTT);
+            self.bound();
         }
     }
 
@@ -410,8 +441,9 @@ impl Flow {
         let idle = self.idle_share();
         if idle > share {
             if idle <= NOT_OURS {
-                if self.rtt > 0 && before >= self.rtt {
-                    self.lengthen();
+                if self.guessed && before >= self.rtt {
+                    // The target is as high as it may be, and still too low: the round trip is longer.
+                    self.rtt = (2 * self.rtt).min(LONGEST_RTT);
                 }
                 let rise = (u64::from(before) * u64::from(idle - share)) >> 12;
                 self.target += rise.min(3 * u64::from(before)) as Tick;
@@ -447,6 +479,16 @@ impl Flow {
     /// Packets dropped because the flow does not respond.
     pub fn discards(&self) -> u8 {
         self.discards
+    }
+
+    /// Whether the round trip may be too short.
+    pub fn is_guessed(&self) -> bool {
+        self.guessed
+    }
+
+    /// Whether an episode of dropping is over.
+    pub fn has_answered(&self) -> bool {
+        self.has_answered
     }
 
     /// Sets the target without its bounds.
