@@ -111,6 +111,7 @@ def test_lines_get_a_buffer_marks_and_another_parameter() -> None:
     assert suite.tuned("pie target 10ms", 0.5, 1.0) == "pie target 5000us"
     assert suite.tuned("red", 2.0, 1.0) == "red min 0.1667bdp max 0.5bdp"
     assert suite.tuned("ccaq variant paper", 0.25, 1.0) == "ccaq variant paper flow_limit 25"
+    assert suite.tuned("ccaq", 0.25, 1.0) == "ccaq idle 4.00%"
     assert suite.tuned("pfifo", 4.0, 1.0) == "pfifo"
     assert suite.tuned("codel", 1.0, 1.0) == "codel"
 

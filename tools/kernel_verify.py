@@ -46,6 +46,7 @@ LINES = (
     "pfifo limit 50",
     "bfifo limit 100000",
     "pfifo_head_drop limit 50",
+    "ccaq",
     "ccaq variant paper",
 )
 SINCE = {"dualpi2": (6, 17)}

@@ -20,7 +20,6 @@ FILES = {"noqueue": "fifo", "pfifo": "fifo", "bfifo": "fifo", "pfifo_head_drop":
 """File names of disciplines that have no file of their name."""
 EXAMPLES = {
     "bfifo": "bfifo limit 100kb",
-    "ccaq": "ccaq variant paper",
     "choke": "choke limit 1000 bandwidth 10mbit min 83 max 250 ecn",
     "htb": "htb rate 9500kbit child fq_codel",
     "pfifo": "pfifo limit 100",
@@ -94,7 +93,11 @@ def _discipline(one: dict[str, Any], guidance: list[str]) -> str:
     lines = [f"# {name}", "", *shared, "```toml", f'qdisc = "{example}"', "```", ""]
     if one["tc"] and "child" not in example:
         lines += ["```shell", f"tc qdisc replace dev eth0 root {example}", "```", ""]
-    lines += [*guidance, "## How it works", "", *_header(file), "", "## Parameters", ""]
+    lines += [*guidance, "## How it works", "", *_header(SOURCES / f"{file}.rs"), ""]
+    for variant in sorted((SOURCES / file).glob("*.rs")):
+        if (header := _header(variant))[:1] and header[0].startswith(f"`{name} variant {variant.stem}`"):
+            lines += [f"### Variant {variant.stem}", "", *header, ""]
+    lines += ["## Parameters", ""]
     if one["parameters"]:
         lines += ["Written as `tc` takes them. Those marked *ours* are sojourn's own: `tc` does not have them.", ""]
         lines += ["| parameter | value | default | meaning |", "|---|---|---|---|"]
@@ -109,10 +112,8 @@ def _discipline(one: dict[str, Any], guidance: list[str]) -> str:
     return "\n".join(lines)
 
 
-def _header(file: str) -> list[str]:
+def _header(source: Path) -> list[str]:
     """Returns the header of a source file, with links replaced by names of code."""
-    folder = SOURCES / file
-    source = folder / "mod.rs" if folder.is_dir() and (folder / "mod.rs").exists() else SOURCES / f"{file}.rs"
     said = [line.removeprefix("//!").removeprefix(" ") for line in source.read_text().splitlines() if line[:3] == "//!"]
     text = re.sub(r"\[(`[^`]+`)\](?:\([^)]*\))?", r"\1", "\n".join(said))
     # A paragraph may begin within a block of the source.

@@ -26,6 +26,7 @@ LINES = (
     "fq_codel variant ns2",
     "fq",
     "fq variant linux67",
+    "ccaq",
     "ccaq variant paper",
     "red limit 1500000 min 125000 max 375000 avpkt 1514 bandwidth 100mbit",
     "red limit 1000 variant ns2",

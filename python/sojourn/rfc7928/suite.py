@@ -17,7 +17,7 @@ from sojourn.errors import Refusal, nearest_of
 
 TAIL_DROP = "pfifo"
 """The baseline, which is always played (RFC 7928 section 4.3)."""
-DEFAULT = (TAIL_DROP, "codel", "fq_codel", "pie", "fq_pie", "cake", "red", "sfq", "ccaq variant paper")
+DEFAULT = (TAIL_DROP, "codel", "fq_codel", "pie", "fq_pie", "cake", "red", "sfq", "ccaq")
 """The disciplines that are compared if none are named."""
 Need = Literal["must", "should", "recommended", "may"]
 """The importance of a row, by RFC 7928 figure 4 and the sections' text."""
@@ -273,7 +273,7 @@ KNOBS = {
     "fq_pie": ("target",),
     "dualpi2": ("target",),
     "cake": ("rtt",),
-    "ccaq": ("flow_limit",),
+    "ccaq": ("idle",),
     "red": ("min", "max"),
 }
 """The parameters that say how much delay a discipline allows (section 4.3.1)."""
@@ -291,10 +291,15 @@ def tuned(line: str, factor: float, buffer: float) -> str:
     kind = words.disciplines_of(line)[-1]
     for name in KNOBS.get(kind, ()) if factor != 1.0 else ():
         if kind == "red":
-            line = _with(line, name, f"{RED[name] * buffer * factor:.4g}bdp")
-            continue
-        value = _values(line)[name]
-        text = f"{round(value * factor)}" if name == "flow_limit" else f"{round(value * factor / 1000)}us"
+            text = f"{RED[name] * buffer * factor:.4g}bdp"
+        elif kind == "ccaq":
+            paper = "variant paper" in line
+            name = "flow_limit" if paper else name
+            value = _values(line)[name]
+            # More idle time is less delay; its value is in hundredths of a percent.
+            text = f"{round(value * factor)}" if paper else f"{value / factor / 100:.2f}%"
+        else:
+            text = f"{round(_values(line)[name] * factor / 1000)}us"
         line = _with(line, name, text)
     return line
 

@@ -42,6 +42,8 @@ PIE_TARGETS_S = (0.005, 0.01, 0.015, 0.03, 0.06)
 PIE_UPDATES_S = (0.015, 0.03)
 CAKE_RTTS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
 """cake's rtt, in base RTTs."""
+IDLE_SHARES = (0.005, 0.01, 0.02, 0.05)
+"""ccaq's idle: the share of the time for which the link may be idle."""
 LOWER_SHARES = (0.95, 0.9)
 """Lower rates of the shaper that the best settings are tried with, as shares of the highest one."""
 
@@ -113,7 +115,7 @@ DEFAULTS: Mapping[str, Mapping[str, float]] = {
     "pie": {"target": 0.015, "tupdate": 0.015},
     "fq_pie": {"target": 0.015, "tupdate": 0.015},
     "cake": {"rtt": 0.1},
-    "ccaq": {"multiplier": 1.25, "max_gi": 1.0},
+    "ccaq": {"idle": 0.01},
 }
 """The defaults of the parameters that are tuned, in Linux."""
 
@@ -182,10 +184,8 @@ def inner_words(kind: str, parameters: Parameters, queue: Queue) -> Iterator[str
         if name == "ingress":
             if queue.direction == "right" and queue.shaped:
                 yield name
-        elif name == "variant":
-            yield "variant paper"
-        elif name == "multiplier":
-            yield f"multiplier {times[name]:g}"
+        elif name == "idle":
+            yield f"idle {100 * times[name]:g}%"
         else:
             yield f"{name} {time_text(rounded_s(times[name]))}"
 
@@ -223,9 +223,9 @@ def _cake(task: Task) -> Iterator[Parameters]:
 
 
 def _ccaq(_task: Task) -> Iterator[Parameters]:
-    for multiplier in (1.0, 1.25, 2.0):
-        for longest in (1.0, 5.0):
-            yield {"variant": True, "multiplier": multiplier, "max_gi": longest}
+    yield {}
+    for idle in IDLE_SHARES:
+        yield {"idle": idle}
 
 
 GRIDS: Mapping[str, Callable[[Task], Iterator[Parameters]]] = {
@@ -269,9 +269,8 @@ def baselines(task: Task, disciplines: Sequence[str]) -> list[Candidate]:
         first = Candidate("pfifo", lines, None, lines, {}, "tail drop")
     found = [first]
     for kind in disciplines:
-        default: Parameters = {"variant": True} if kind == "ccaq" else {}
         if kind != "cake" or not shaped_here:  # behind a rate, cake's defaults are its rule
-            found.append(candidate(task, kind, default, share, f"{kind}'s defaults"))
+            found.append(candidate(task, kind, {}, share, f"{kind}'s defaults"))
     found.append(_sqm(task, share))
     found.append(candidate(task, "cake", {}, share, "cake's rule"))
     for kind in (one for one in ("codel", "fq_codel") if one in disciplines):

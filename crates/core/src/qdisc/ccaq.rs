@@ -132,22 +132,19 @@ impl Parameters for Params {
             return Err(("flows", "must be a multiple of 8"));
         }
         let default = Params::default();
-        let given = [
-            (Variant::Servo, "flows", self.flows != default.flows),
-            (Variant::Servo, "memory_limit", self.memory_limit != default.memory_limit),
-            (Variant::Servo, "idle", self.idle != default.idle),
-            (Variant::Servo, "noecn", self.ecn != default.ecn),
-            (Variant::Paper, "flow_limit", self.flow_limit != default.flow_limit),
-            (Variant::Paper, "initial_quantum", self.initial_quantum != default.initial_quantum),
-            (Variant::Paper, "multiplier", self.multiplier != default.multiplier),
-            (Variant::Paper, "max_increase", self.max_increase != default.max_increase),
-            (Variant::Paper, "max_gi", self.max_gi != default.max_gi),
-            (Variant::Paper, "max_gi_rtts", self.max_gi_rtts != default.max_gi_rtts),
-        ];
-        match given.iter().find(|(owner, _, is_set)| *is_set && *owner != self.variant) {
-            Some((Variant::Servo, name, _)) => Err((name, "only variant servo, the default, has it")),
-            Some((Variant::Paper, name, _)) => Err((name, "only variant paper has it")),
+        let is_set =
+            |param: &&Param<Self>| self.foreign().contains(&param.name) && (param.get)(self) != (param.get)(&default);
+        match Self::PARAMS.iter().find(is_set) {
             None => Ok(()),
+            Some(param) if self.variant == Variant::Servo => Err((param.name, "only variant paper has it")),
+            Some(param) => Err((param.name, "only variant servo, the default, has it")),
+        }
+    }
+
+    fn foreign(&self) -> &'static [&'static str] {
+        match self.variant {
+            Variant::Servo => &["flow_limit", "initial_quantum", "multiplier", "max_increase", "max_gi", "max_gi_rtts"],
+            Variant::Paper => &["flows", "memory_limit", "idle", "ecn"],
         }
     }
 }

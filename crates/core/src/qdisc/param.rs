@@ -51,6 +51,11 @@ pub trait Parameters: Clone + PartialEq + Default + 'static {
     /// Sets the parameters that `tc` derives from others. Called after a line is read.
     fn complete(&mut self) {}
 
+    /// The names of the parameters that belong to another variant, and mean nothing here.
+    fn foreign(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Returns whether `tc` and a stock kernel have the discipline with these parameters. They may have the discipline
     /// but not one of its variants.
     fn for_tc(&self) -> bool {

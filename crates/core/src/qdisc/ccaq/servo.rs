@@ -270,8 +270,8 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Servo<P> {
         false
     }
 
-    /// Packets beyond the limits are dequeued, in the order in which the link would get them, and dropped. What was
-    /// learned about flows is kept.
+    /// Packets beyond the limits are dequeued, in the order in which the link would get them, and dropped. The
+    /// state of the flows is kept.
     fn change(&mut self, now: Time, params: &Params, drops: &mut impl Drops<P>) -> Result<(), Unchangeable> {
         if params.variant != Variant::Servo {
             return Err(Unchangeable);

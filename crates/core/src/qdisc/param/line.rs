@@ -279,7 +279,7 @@ pub(crate) fn print_params<T: Parameters>(params: &T, form: Form) -> String {
         let hidden = match form {
             Form::Compact => default,
             Form::Tc => default || param.ours,
-            Form::Full => false,
+            Form::Full => params.foreign().contains(&param.name),
             // Where a change replaces all parameters, a flag that is not named is off; tc has no word for that.
             Form::TcFull => param.ours || (T::REPLACED && value == Value::Flag(false)),
         };

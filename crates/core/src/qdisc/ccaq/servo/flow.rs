@@ -45,7 +45,7 @@ const STEP: Tick = micros(1_000);
 /// The most drops of one dequeue, as in Linux 7.
 const MOST_DROPS: u32 = Linux7::MOST_DROPS;
 
-/// What becomes of the packet at the head of a flow's queue.
+/// The fate of the packet at the head of a flow's queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// It is sent.
@@ -71,7 +71,7 @@ pub struct Head {
     pub signals: u32,
 }
 
-/// What has been seen of a flow's handshake.
+/// The part of a flow's handshake that has been seen.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Handshake {
     /// None, or it is over.

@@ -496,6 +496,7 @@ fn a_line_names_the_algorithm_to_which_a_parameter_belongs() {
     assert_eq!(spec("ccaq idle 0.5% noecn"), Ok("ccaq idle 0.5% noecn".into()));
     assert_eq!(spec("ccaq idle 1%"), Ok("ccaq".into()));
     assert_eq!(spec("ccaq variant paper flow_limit 5"), Ok("ccaq variant paper flow_limit 5".into()));
+    assert!(!"ccaq".parse::<Spec>().expect("ccaq").full().contains("flow_limit"));
     let refused = |line| spec(line).expect_err("it is refused");
     assert!(refused("ccaq flow_limit 5").contains("only variant paper has it"), "{}", refused("ccaq flow_limit 5"));
     assert!(refused("ccaq variant paper idle 2%").contains("only variant servo, the default, has it"));

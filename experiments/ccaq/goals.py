@@ -1,0 +1,184 @@
+"""Plays what ccaq was asked for, and writes goals.md: each goal with its figure, and the other disciplines.
+
+    python experiments/ccaq/goals.py [--world sim|kernel] [--seeds N] [--store DIR] [--qdisc LINE ...] [GOAL ...]
+
+The scenarios are in goals/. Runs are kept in the store, so that the program goes on where it was stopped. For WORLD it
+writes results/goals.WORLD.json and the tables of goals.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import sojourn as sj
+from sojourn.means import Mean, as_dict
+from sojourn.records import write_text
+
+HERE = Path(__file__).parent
+OURS, REFERENCE = "ccaq", "fq_codel"
+COLUMNS = {
+    "hops.bottleneck.utilisation": ("busy, %", 100.0),
+    "hops.bottleneck.sojourn_ms.mean": ("sojourn, ms", 1.0),
+    "hops.bottleneck.sojourn_ms.p95": ("p95, ms", 1.0),
+    "goodput_mbit": ("goodput, Mbit/s", 1.0),
+    "hops.bottleneck.drops": ("drops", 1.0),
+}
+"""The columns of the tables: the measure, its head, and the factor of its unit."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A bound for a measure of ccaq."""
+
+    words: str
+    address: str
+    how: Literal["at least", "at most"]
+    bound: float
+    """In the measure's unit, or a factor of another discipline's mean."""
+    of: str | None = None
+    """The discipline whose mean is multiplied by the bound."""
+
+    def limit(self, means: Mapping[str, Mapping[str, Mean | None]]) -> float:
+        """Returns the bound in the measure's unit."""
+        if self.of is None:
+            return self.bound
+        other = means[self.address][self.of]
+        assert other is not None, f"{self.of} has no {self.address}"
+        return self.bound * other.value
+
+    def is_met(self, value: float, limit: float) -> bool:
+        """Returns whether a value is on the right side of the limit."""
+        return value >= limit if self.how == "at least" else value <= limit
+
+
+BUSY, MEAN, P95 = "hops.bottleneck.utilisation", "hops.bottleneck.sojourn_ms.mean", "hops.bottleneck.sojourn_ms.p95"
+GOALS: Mapping[str, Sequence[Goal]] = {
+    "cubic": (
+        Goal("link busy", BUSY, "at least", 0.988),
+        Goal("mean RTT, ms", "flows.bulk.rtt_ms.mean", "at most", 56.0),
+    ),
+    "reno": (
+        Goal("link busy", BUSY, "at least", 0.982),
+        Goal("mean RTT, ms", "flows.bulk.rtt_ms.mean", "at most", 68.0),
+    ),
+    "geo-cubic": (Goal("link busy", BUSY, "at least", 0.985),),
+    "geo-reno": (Goal("link busy", BUSY, "at least", 0.93),),
+    "geo-reno-start": (Goal("goodput against pfifo's", "goodput_mbit", "at least", 0.9, "pfifo limit 1000"),),
+    "rural": (
+        Goal("link busy", BUSY, "at least", 0.95),
+        Goal("p95 of the sojourn, ms", P95, "at most", 150.0),
+    ),
+    "sixteen": (Goal("mean sojourn against fq_codel's", MEAN, "at most", 1.5, REFERENCE),),
+    "pages": (Goal("time of a page against fq_codel's", "flows.reader.page_load_s.mean", "at most", 1.03, REFERENCE),),
+    "sparse": (
+        Goal("packets of the call lost", "flows.call.drops", "at most", 0.0),
+        Goal("packets of the game lost", "flows.game.drops", "at most", 0.0),
+        Goal("packets of the ping lost", "flows.ping.drops", "at most", 0.0),
+    ),
+    "ecn": (Goal("link busy", BUSY, "at least", 0.98),),
+    "steps": (Goal("link busy against fq_codel's", BUSY, "at least", 1.0, REFERENCE),),
+    "onoff": (Goal("mean sojourn against fq_codel's", MEAN, "at most", 1.5, REFERENCE),),
+    "bbr": (Goal("goodput against pfifo's", "goodput_mbit", "at least", 0.995, "pfifo limit 1000"),),
+    "cbr": (Goal("packets of the stream lost", "flows.stream.drops", "at most", 0.0),),
+    "window": (Goal("goodput against the paper's", "goodput_mbit", "at least", 0.98, "ccaq variant paper"),),
+    "flood": (
+        Goal("sojourn p95, ms", P95, "at most", 300.0),
+        Goal("packets of the ping lost", "flows.ping.drops", "at most", 0.0),
+    ),
+}
+
+
+def play(name: str, asked: argparse.Namespace) -> dict[str, Any]:
+    """Plays a scenario of a goal and returns the figures of each discipline, and the goals' verdicts."""
+    document = tomllib.loads((HERE / f"goals/{name}.toml").read_text(encoding="utf-8"))
+    if asked.qdisc:
+        lines = [OURS, *asked.qdisc, *(goal.of for goal in GOALS[name] if goal.of)]
+        document["sweep"]["hop.bottleneck.qdisc"] = list(dict.fromkeys(lines))
+    results = sj.run(sj.load(document, seeds=asked.seeds), world=asked.world, store=asked.store)
+    addresses = list(dict.fromkeys([*COLUMNS, *(goal.address for goal in GOALS[name])]))
+    labels = results.labels
+    means = {address: dict(zip(labels, found, strict=True)) for address, found in results.means(addresses).items()}
+    verdicts = []
+    for goal in GOALS[name]:
+        mean, limit = means[goal.address][OURS], goal.limit(means)
+        assert mean is not None, f"{name}: {OURS} has no {goal.address}"
+        verdicts.append(
+            {
+                "words": goal.words,
+                "asked": f"{goal.how} {limit:.4g}",
+                "found": as_dict(mean),
+                "met": goal.is_met(mean.value, limit),
+            }
+        )
+    figures = {label: {one: as_dict(means[one][label]) for one in addresses} for label in labels}
+    return {"title": document["title"], "seeds": asked.seeds, "goals": verdicts, "disciplines": figures}
+
+
+def text(mean: Mapping[str, Any] | None, factor: float = 1.0) -> str:
+    """Writes a mean with its interval, if the seeds differ."""
+    if mean is None:
+        return "–"
+    half = mean["half_width"]
+    value = f"{factor * mean['mean']:.4g}"
+    return f"{value} ± {factor * half:.2g}" if half else value
+
+
+def tables(found: Mapping[str, Any]) -> str:
+    """Returns the tables of goals.md in Markdown."""
+    rows = ["| scenario | goal | asked | ccaq | met |", "|---|---|---|---|---|"]
+    for name, one in found.items():
+        for goal in one["goals"]:
+            met = "yes" if goal["met"] else "**no**"
+            rows.append(
+                f"| [{name}](goals/{name}.toml) | {goal['words']} | {goal['asked']} | {text(goal['found'])} | {met} |"
+            )
+    for name, one in found.items():
+        heads = [head for head, _ in COLUMNS.values()]
+        rows += ["", f"**{name}** ({one['seeds']} seeds)", "", f"| discipline | {' | '.join(heads)} |"]
+        rows.append(f"|---|{'--:|' * len(heads)}")
+        for label, figures in one["disciplines"].items():
+            cells = [text(figures[address], factor) for address, (_, factor) in COLUMNS.items()]
+            rows.append(f"| `{label}` | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def fill(world: str, content: str) -> None:
+    """Puts the tables of a world into goals.md, between their marks."""
+    path = HERE / "goals.md"
+    page = path.read_text(encoding="utf-8")
+    begin, end = f"<!-- goals.{world}: written by goals.py -->", f"<!-- end of goals.{world} -->"
+    before, _, rest = page.partition(begin)
+    _, _, after = rest.partition(end)
+    write_text(path, f"{before}{begin}\n{content}\n{end}{after}")
+
+
+def main() -> None:
+    """Plays the goals asked for and adds them to the results of the world."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("goal", nargs="*", choices=[*GOALS, []], help="a scenario of goals/ [default: all]")
+    parser.add_argument("--world", choices=("sim", "kernel"), default="sim")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--store", type=Path, default=Path("results/ccaq"))
+    parser.add_argument("--qdisc", action="append", help="compare with these instead of all; repeatable")
+    asked = parser.parse_args()
+    path = HERE / f"results/goals.{asked.world}.json"
+    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    for name in asked.goal or GOALS:
+        found[name] = play(name, asked)
+        met = "; ".join(f"{one['words']} {'met' if one['met'] else 'missed'}" for one in found[name]["goals"])
+        print(f"{name}: {met}", file=sys.stderr, flush=True)
+        ordered = {one: found[one] for one in GOALS if one in found}
+        path.parent.mkdir(exist_ok=True)
+        write_text(path, json.dumps(ordered, indent=1) + "\n")
+        fill(asked.world, tables(ordered))
+
+
+if __name__ == "__main__":
+    main()
