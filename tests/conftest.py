@@ -64,7 +64,7 @@ TOGETHER = {
     "test_site.py",
     "test_report.py",
     "test_first_minute.py",
-    "test_kernel_ccaq.py",
+    "test_kernel_ccaq_paper.py",
     "test_kernel_replay.py",
 }
 """Files whose tests share expensive fixtures: the site, a report and a browser, an environment with the wheel, a

@@ -34,6 +34,8 @@ echo '{{"ok": true}}' >ended.json
 {box} poweroff -f
 """
 """The number of changes of a discipline that the module can store."""
+OURS = ("sch_ccaq_paper",)
+"""Our modules with disciplines."""
 
 
 @pytest.fixture(scope="module")
@@ -223,14 +225,14 @@ def test_a_guest_keeps_a_thousand_changes_and_more_are_refused_before_it_starts(
 
 
 def test_a_discipline_with_a_fault_is_seen(kernel: Kernel, traces: Path, tmp_path: Path) -> None:
-    """The module of ccaq with one comparison inverted fails within the first few thousand packets."""
+    """The module of the paper's ccaq with one comparison inverted fails within the first few thousand packets."""
     for file in (ROOT / "kernel").glob("*.h"):
         shutil.copy(file, tmp_path)
-    shutil.copy(ROOT / "kernel/Kbuild", tmp_path)
-    text = (ROOT / "kernel/sch_ccaq.c").read_text()
+    (tmp_path / "Kbuild").write_text("obj-m := sch_ccaq_paper.o\n")
+    text = (ROOT / "kernel/sch_ccaq_paper.c").read_text()
     sound = "if (flow->credit <= 0) {"
     assert text.count(sound) == 1
-    (tmp_path / "sch_ccaq.c").write_text(text.replace(sound, "if (flow->credit < 0) {"))
+    (tmp_path / "sch_ccaq_paper.c").write_text(text.replace(sound, "if (flow->credit < 0) {"))
     faulty = replace(kernel, modules=kernel.modules | modules.build(kernel, tmp_path))
     compare = program("experiments/replay/kernel_replay.py")
     with (traces / "index.csv").open() as file:
@@ -245,16 +247,17 @@ def test_the_kernel_accepts_every_line_that_core_prints_for_tc(kernel: Kernel, t
     stress = program("kernel/tests/stress.py")
     lines = (traces / "lines.txt").read_text().splitlines()
     kinds = {line.split()[0] for line in lines}
-    assert {"pfifo", "bfifo", "codel", "fq_codel", "fq", "ccaq", "pie", "fq_pie", "dualpi2"} <= kinds
+    assert {"pfifo", "bfifo", "codel", "fq_codel", "fq", "ccaq_paper", "pie", "fq_pie", "dualpi2"} <= kinds
     assert len(lines) > 250
     # One tc for all lines: the kernel gets the same messages, and a process for each line takes most of a minute.
     both = (f"qdisc replace dev dut0 root {line}\nqdisc del dev dut0 root\n" for line in lines)
     (tmp_path / "lines").write_text("".join(both))
     script = "tc -batch lines"
-    only = replace(kernel, modules={"sch_ccaq": kernel.modules["sch_ccaq"]})
+    only = replace(kernel, modules={name: kernel.modules[name] for name in OURS})
     script += "\n! tc qdisc add dev dut0 root codel limit 7 variant linux\n"
-    shutil.copy(modules.tc_plugins() / "q_dualpi2.so", tmp_path)
-    wanted = stress.Wanted(script=script, drain_s=1, plugin=modules.tc_plugins() / "q_ccaq.so")
+    for plugin in modules.tc_plugins().glob("q_*.so"):
+        shutil.copy(plugin, tmp_path)
+    wanted = stress.Wanted(script=script, drain_s=1)
     ended, found = stress.stress(only, wanted, tmp_path)
     assert ended.error is None, ended.console
     assert found == [], (tmp_path / "said").read_text()
@@ -299,9 +302,9 @@ def test_a_module_of_another_name_does_not_pass_for_the_kernels_own(
     sojourn: Run, kernel: Kernel, tmp_path: Path
 ) -> None:
     (tmp_path / "t.csv").write_text(HEADER + "0,enqueue,1,1500,0\n")
-    module = str(kernel.modules["sch_ccaq"])
+    module = str(kernel.modules["sch_ccaq_paper"])
     result = sojourn("replay", "t.csv", "--world", "kernel", "--qdisc", "codel", "--qdisc-module", module, code=2)
-    assert "codel is the kernel's own: the module sch_ccaq registers another name" in result.stderr
+    assert "codel is the kernel's own: the module sch_ccaq_paper registers another name" in result.stderr
 
 
 def test_a_shaper_holds_the_papers_ccaq_and_dualpi2(sojourn: Run, kernel: Kernel, tmp_path: Path) -> None:

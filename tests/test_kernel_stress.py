@@ -62,12 +62,12 @@ def test_fq_codel_passes_a_flood_and_changes_under_it(
 
 
 @pytest.mark.parametrize(("variant", "cpus"), [("debug", 1), ("debian", 4)])
-def test_ccaq_below_htb_passes_a_flood_and_changes_under_it(
+def test_the_papers_ccaq_below_htb_passes_a_flood_and_changes_under_it(
     stress: ModuleType, tmp_path: Path, variant: str, cpus: int
 ) -> None:
     """With few flows, buffers shrink during the flood: the published module panics, or leaves a backlog in htb."""
-    script = (FOLDER / "ccaq-htb.stress").read_text()
-    plugin = modules.tc_plugins() / "q_ccaq.so"
+    script = (FOLDER / "ccaq_paper-htb.stress").read_text()
+    plugin = modules.tc_plugins() / "q_ccaq_paper.so"
     wanted = stress.Wanted(script=script, variant=variant, cpus=cpus, flows=3, plugin=plugin)
     ended, found = stress.stress(stress.with_modules(kernel_or_skip(variant), [ROOT / "kernel"]), wanted, tmp_path)
     assert found == []

@@ -32,12 +32,25 @@ fn main() {
     let text = format!("{externs}\nstatic ALL: &[Kernel] = &[{table}];\n");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     fs::write(out.join("kernels.rs"), text).expect("OUT_DIR can be written");
-    ccaq(&out);
+    algorithms(&out, &PAPER);
     dql(&out);
 }
 
-/// Faults for copies of ccaq_impl.h: a description, the original text, and its replacement.
-const FAULTS: [(&str, &str, &str); 14] = [
+/// A queue discipline of ours for Linux. The oracle compiles its algorithm in user space, unmodified and with each
+/// fault.
+struct Ours {
+    /// The name of the shim, of the table, and with `_impl.h` of the kernel's header.
+    name: &'static str,
+    /// Faults for copies of the header: a description, the original text, and its replacement.
+    faults: &'static [(&'static str, &'static str, &'static str)],
+    externs: &'static str,
+    entry: &'static str,
+}
+
+const PAPER: Ours =
+    Ours { name: "ccaq_paper", faults: &PAPER_FAULTS, externs: PAPER_EXTERNS, entry: PAPER_ENTRY };
+
+const PAPER_FAULTS: [(&str, &str, &str); 14] = [
     ("the GI is not over at its very end", "if (now < vars->gi_end)", "if (now <= vars->gi_end)"),
     ("of equally long intervals the last is the LI", "length > vars->longest", "length >= vars->longest"),
     ("cuts one packet too few", "vars->limit - standing : 1", "vars->limit - standing + 1 : 1"),
@@ -58,42 +71,43 @@ const FAULTS: [(&str, &str, &str); 14] = [
     ),
 ];
 
-/// Compiles the algorithm of our queue discipline, unmodified and with each fault.
-fn ccaq(out: &Path) {
-    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel");
-    println!("cargo::rerun-if-changed={}", header.join("ccaq.h").display());
-    println!("cargo::rerun-if-changed={}", header.join("ccaq_impl.h").display());
-    let source = fs::read_to_string(header.join("ccaq_impl.h")).expect("the repository has kernel/ccaq_impl.h");
+fn algorithms(out: &Path, ours: &Ours) {
+    let Ours { name, faults, .. } = ours;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel");
+    let header = folder.join(format!("{name}_impl.h"));
+    println!("cargo::rerun-if-changed={}", folder.join(format!("{name}.h")).display());
+    println!("cargo::rerun-if-changed={}", header.display());
+    let source = fs::read_to_string(&header).expect("the repository has the header");
     let mut copies = vec![(None, source.clone())];
-    for (fault, right, wrong) in FAULTS {
-        assert_eq!(source.matches(right).count(), 1, "`{right}` occurs once in ccaq_impl.h");
-        copies.push((Some(fault), source.replace(right, wrong)));
+    for (fault, right, wrong) in *faults {
+        assert_eq!(source.matches(right).count(), 1, "`{right}` occurs once in {name}_impl.h");
+        copies.push((Some(*fault), source.replace(right, wrong)));
     }
     let (mut externs, mut table) = (String::new(), String::new());
     for (number, (fault, text)) in copies.into_iter().enumerate() {
-        let copy = out.join(format!("ccaq_impl_{number}.h"));
+        let copy = out.join(format!("{name}_impl_{number}.h"));
         fs::write(&copy, text).expect("OUT_DIR can be written");
         let compiled = cc::Build::new()
-            .file("shim/ccaq.c")
-            .include(&header)
+            .file(format!("shim/{name}.c"))
+            .include(&folder)
             .define("SERIES", number.to_string().as_str())
             .define("IMPL", format!("\"{}\"", copy.display()).as_str())
             .opt_level(2)
             .flag_if_supported("-std=gnu11")
-            .try_compile(&format!("ccaq_{number}"));
+            .try_compile(&format!("{name}_{number}"));
         if let Err(error) = compiled {
-            println!("cargo::warning=ccaq's algorithm does not compile here: {error}");
+            println!("cargo::warning=the algorithm of {name} does not compile here: {error}");
             continue;
         }
         let end = number.to_string();
-        externs += &CCAQ_EXTERNS.replace("END", &end);
-        table += &CCAQ_ENTRY.replace("END", &end).replace("FAULT", &format!("{fault:?}"));
+        externs += &ours.externs.replace("END", &end);
+        table += &ours.entry.replace("END", &end).replace("FAULT", &format!("{fault:?}"));
     }
     let text = format!("{externs}\nstatic ALGORITHMS: &[Algorithm] = &[{table}];\n");
-    fs::write(out.join("ccaq.rs"), text).expect("OUT_DIR can be written");
+    fs::write(out.join(format!("{name}.rs")), text).expect("OUT_DIR can be written");
 }
 
-const CCAQ_EXTERNS: &str = "
+const PAPER_EXTERNS: &str = "
 unsafe extern \"C\" {
     fn ccaq_new_END(
         flow_limit: u32, multiplier: u64, max_increase: u64, max_gi: u64, max_gi_rtts: u64, now: u64,
@@ -108,7 +122,7 @@ unsafe extern \"C\" {
 }
 ";
 
-const CCAQ_ENTRY: &str = "
+const PAPER_ENTRY: &str = "
     Algorithm {
         fault: FAULT,
         new: ccaq_new_END,

@@ -7,6 +7,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 use std::{env, fs, io};
 
+use sojourn_core::qdisc::linux::for_plugin;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::rng::Rng;
 use sojourn_oracle::trace::{plans, plans_of_crowds, plans_of_flows};
@@ -50,7 +51,7 @@ fn write(folder: &str, packets: usize) -> io::Result<()> {
 /// The line for tc of a discipline, if tc has it.
 fn words(spec: &Spec) -> Option<String> {
     match spec {
-        Spec::Ccaq(_) => Some(spec.to_string().replace(" variant paper", "")),
+        Spec::Ccaq(_) => Some(for_plugin(&spec.to_string(), spec.variant())),
         _ => spec.tc_line(),
     }
 }

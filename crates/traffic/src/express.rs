@@ -1,7 +1,7 @@
 //! Features of a scenario that a real kernel does not support, reported before anything runs.
 
 use sojourn_core::qdisc::fq_codel;
-use sojourn_core::qdisc::linux::{InLinux, Version, in_linux};
+use sojourn_core::qdisc::linux::{Version, in_linux};
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::{AckPolicy, Cc, HyStart, Recovery, Windows};
 use sojourn_model::scenario::{Capacity, Link, Scenario};
@@ -79,8 +79,8 @@ fn link(link: &Link, kernel: &Kernel, mode: Mode) -> Option<String> {
 /// Returns the reason why this kernel does not have the discipline, or not on this link.
 fn qdisc(link: &Link, spec: &Spec, kernel: &Kernel, mode: Mode) -> Option<String> {
     let module = in_linux(spec.kind())
-        .and_then(InLinux::module)
-        .filter(|module| !kernel.modules.iter().any(|name| name == module));
+        .and_then(|entry| entry.module(spec.variant()))
+        .filter(|module| !kernel.modules.iter().any(|name| name == module.name));
     match spec {
         Spec::External(_) if modules::has(&kernel.modules, spec) => None,
         Spec::External(_) => Some(format!("{}: no module of this name is given (--qdisc-module)", spec.kind())),

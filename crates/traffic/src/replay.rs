@@ -200,7 +200,7 @@ mod tests {
         assert!(words("codel variant linux7", (7, 3)).is_ok());
         assert!(for_tc("codel limt 5").is_err());
         assert!(for_tc("noqueue").is_err());
-        assert_eq!(for_tc("ccaq variant paper").map(|line| line.contains("variant")), Ok(false));
+        assert_eq!(for_tc("ccaq variant paper limit 9").as_deref(), Ok("ccaq_paper limit 9"));
         assert!(for_tc("drr").unwrap_err().contains("classes") && for_tc("ets bands 3").is_ok());
         assert!(for_tc("sfq variant ns2").is_err() && for_tc("blue").is_err());
     }

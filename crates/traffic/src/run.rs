@@ -61,9 +61,9 @@ pub fn main(folder: &Path, job: &str) -> Result<Value, String> {
 fn play(folder: &Path, scenario: &Scenario, job: &Job) -> io::Result<Value> {
     let mode = job.mode;
     modules::load("sojourn_link")?;
-    let mut qdiscs = (0..scenario.hops.len() * 2).flat_map(|index| scenario.link(index).qdiscs());
-    if let Some(module) = qdiscs.find_map(|spec| in_linux(spec.kind())?.module()) {
-        modules::load(module)?;
+    let qdiscs = (0..scenario.hops.len() * 2).flat_map(|index| scenario.link(index).qdiscs());
+    for module in qdiscs.filter_map(|spec| in_linux(spec.kind())?.module(spec.variant())) {
+        modules::load(module.name)?;
     }
     let limit = rustix::process::Rlimit { current: Some(FILES), maximum: Some(FILES) };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, limit)?;

@@ -5,6 +5,7 @@
 use std::io;
 
 use serde_json::{Map, Value, json};
+use sojourn_core::qdisc::linux;
 
 /// Keys of tc that are not counters: the discipline's place in the tree, and its options, which the scenario already
 /// has.
@@ -92,6 +93,8 @@ fn object(qdisc: &Value, all: &[&Value], classes: &str) -> Map<String, Value> {
     let kind = qdisc["kind"].as_str().unwrap_or_default();
     let keys = qdisc.as_object().into_iter().flatten().filter(|(key, _)| !NOT_COUNTED.contains(&key.as_str()));
     let mut object: Map<String, Value> = keys.map(|(key, value)| (key.clone(), value.clone())).collect();
+    // A run's records have our name of the discipline.
+    object.insert("kind".to_owned(), linux::named(kind).into());
     if kind == "sfq" {
         let found = OF_RED.iter().filter_map(|key| Some(((*key).to_owned(), qdisc["options"].get(key)?.clone())));
         object.extend(found);

@@ -3,6 +3,7 @@
 //! This module is pure. A line such as `htb rate 10mbit child fq_codel` is three commands: the discipline, its class, and the
 //! discipline below the class.
 
+use sojourn_core::qdisc::linux::for_plugin;
 use sojourn_core::qdisc::tc::Spec;
 
 /// The limit in bytes of a tbf with a child. `tc` requires one, although it only limits the FIFO that the child replaces.
@@ -53,9 +54,9 @@ pub fn commands(verb: &str, slot: Slot<'_>, spec: &Spec) -> Vec<String> {
     }
 }
 
-/// Returns a discipline's arguments for `tc`. The arguments of ccaq are for our plug-in.
+/// Returns a discipline's arguments for `tc`. Those of a discipline of ours are for our plug-in.
 fn line(spec: &Spec) -> String {
-    spec.tc_line().unwrap_or_else(|| spec.to_string().replace(" variant paper", ""))
+    spec.tc_line().unwrap_or_else(|| for_plugin(&spec.to_string(), spec.variant()))
 }
 
 /// Returns a shaper's line without its child.
@@ -86,5 +87,10 @@ mod tests {
         );
         assert_eq!(all("htb rate 8mbit")[2], "qdisc add dev eth0 parent 1:1 pfifo limit 1000");
         assert_eq!(all("tbf rate 8mbit burst 3000 limit 9000").len(), 1);
+    }
+
+    #[test]
+    fn the_kernel_knows_a_variant_of_ours_by_a_kind_of_its_own() {
+        assert_eq!(all("ccaq limit 9 variant paper"), ["qdisc add dev eth0 root handle 1: stab overhead 4 ccaq_paper limit 9"]);
     }
 }

@@ -153,10 +153,10 @@ def tc_plugins() -> Path:
     source = places.shared() / "kernel" / "iproute2"
     tc = subprocess.run(["tc", "-V"], capture_output=True, text=True, check=False, env=tools.environment())
     digest = hashlib.sha256(tc.stdout.encode())
-    for file in [*sorted(source.glob("*")), source.parent / "ccaq_uapi.h"]:
+    for file in sorted([*source.glob("*"), *source.parent.glob("*_uapi.h")]):
         digest.update(file.read_bytes())
     place = places.cache() / "tc" / digest.hexdigest()[:24]
-    if not (place / "q_ccaq.so").is_file():
+    if not all((place / f"{file.stem}.so").is_file() for file in source.glob("q_*.c")):
         command = [str(source / "build.sh"), str(place)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=tools.environment())
         if done.returncode != 0:

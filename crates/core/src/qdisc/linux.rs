@@ -29,8 +29,19 @@ pub struct InLinux {
 pub enum Kernel {
     /// All from this version on.
     Since(Version),
-    /// A kernel with this module of ours.
-    Module(&'static str),
+    /// A kernel with a module of ours. Each variant has its own module; the first is that of the default variant.
+    Modules(&'static [Module]),
+}
+
+/// A kernel module of ours with a queue discipline.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Module {
+    /// The variant of the discipline.
+    pub variant: &'static str,
+    /// The name by which the kernel and `tc` know the discipline: `ccaq_paper` is `ccaq variant paper`.
+    pub kind: &'static str,
+    /// The name of the module.
+    pub name: &'static str,
 }
 
 /// Which `tc` knows a discipline.
@@ -53,9 +64,11 @@ impl InLinux {
         InLinux { variants, ..self }
     }
 
-    /// Returns the module of ours that a kernel needs for this discipline, if any.
-    pub fn module(&self) -> Option<&'static str> {
-        if let Kernel::Module(name) = self.kernel { Some(name) } else { None }
+    /// Returns the module of ours that a kernel needs for a variant of this discipline, if any. Without a variant it is
+    /// that of the default.
+    pub fn module(&self, variant: Option<&str>) -> Option<&'static Module> {
+        let Kernel::Modules(modules) = self.kernel else { return None };
+        modules.iter().find(|module| variant.is_none_or(|word| word == module.variant))
     }
 
     /// Returns the variant that behaves like this Linux version, and whether it differs from the oldest variant.
@@ -66,7 +79,8 @@ impl InLinux {
 
     /// Returns the first Linux version that behaves like this variant; `None` if no version does.
     pub fn since(&self, variant: &str) -> Option<Version> {
-        self.variants.iter().find(|(word, _)| *word == variant).map(|(_, since)| *since)
+        let stock = self.variants.iter().find(|(word, _)| *word == variant).map(|(_, since)| *since);
+        stock.or_else(|| self.module(Some(variant)).map(|_| ALWAYS))
     }
 
     /// The reason why Linux of this version lacks the discipline or this variant of it. `None` if it has it, possibly
@@ -89,6 +103,11 @@ impl InLinux {
     }
 }
 
+const CCAQ: [Module; 2] = [
+    Module { variant: "servo", kind: "ccaq", name: "sch_ccaq" },
+    Module { variant: "paper", kind: "ccaq_paper", name: "sch_ccaq_paper" },
+];
+
 /// Every discipline of [`NAMES`](super::tc::NAMES) that is in Linux, in the order of that list.
 pub const IN_LINUX: &[InLinux] = &[
     stock("noqueue"),
@@ -102,12 +121,7 @@ pub const IN_LINUX: &[InLinux] = &[
     stock("pie").variants(&[("linux", ALWAYS)]),
     stock("fq_pie"),
     InLinux { kind: "dualpi2", kernel: Kernel::Since((6, 17)), tc: Tc::Since((6, 18)), variants: &[("linux", ALWAYS)] },
-    InLinux {
-        kind: "ccaq",
-        kernel: Kernel::Module("sch_ccaq"),
-        tc: Tc::Plugin,
-        variants: &[("servo", ALWAYS), ("paper", ALWAYS)],
-    },
+    InLinux { kind: "ccaq", kernel: Kernel::Modules(&CCAQ), tc: Tc::Plugin, variants: &[] },
     stock("sfq").variants(&[("linux", ALWAYS)]),
     stock("prio"),
     stock("tbf"),
@@ -125,8 +139,40 @@ pub fn in_linux(kind: &str) -> Option<&'static InLinux> {
 /// Returns the parts of ours that a `tc` line needs in Linux: the kernel module of its discipline, if any, and whether
 /// `tc` needs a plugin. A shaper's child counts too.
 pub fn needs(line: &str) -> (Option<&'static str>, bool) {
-    let entries = || line.split_ascii_whitespace().filter_map(in_linux);
-    (entries().find_map(InLinux::module), entries().any(|entry| matches!(entry.tc, Tc::Since(_) | Tc::Plugin)))
+    let parts = || line.split(" child ").filter_map(|own| Some((in_linux(own.split_ascii_whitespace().next()?)?, own)));
+    (
+        parts().find_map(|(entry, own)| entry.module(variant_in(own))).map(|module| module.name),
+        parts().any(|(entry, _)| matches!(entry.tc, Tc::Since(_) | Tc::Plugin)),
+    )
+}
+
+/// Returns a line of a discipline of ours as `tc` with our plugin reads it: the kind of its module replaces the name
+/// and the variant. A line of any other discipline is returned unchanged. A line that names no variant has `variant`.
+pub fn for_plugin(line: &str, variant: Option<&str>) -> String {
+    let name = line.split_ascii_whitespace().next().unwrap_or_default();
+    let variant = variant_in(line).or(variant);
+    let Some(module) = in_linux(name).and_then(|entry| entry.module(variant)) else { return line.into() };
+    let mut words = line.split_ascii_whitespace().skip(1);
+    let mut all = String::from(module.kind);
+    while let Some(word) = words.next() {
+        if word == "variant" {
+            words.next();
+        } else {
+            all.extend([" ", word]);
+        }
+    }
+    all
+}
+
+/// Returns our name of a discipline that the kernel knows by this kind: `ccaq` for `ccaq_paper`.
+pub fn named(kind: &str) -> &str {
+    let of = |entry: &&InLinux| matches!(entry.kernel, Kernel::Modules(all) if all.iter().any(|one| one.kind == kind));
+    IN_LINUX.iter().find(of).map_or(kind, |entry| entry.kind)
+}
+
+/// The word after `variant` in a line.
+fn variant_in(line: &str) -> Option<&str> {
+    line.split_ascii_whitespace().skip_while(|word| *word != "variant").nth(1)
 }
 
 #[cfg(test)]
@@ -180,10 +226,26 @@ mod tests {
     }
 
     #[test]
+    fn each_variant_of_ccaq_has_a_module_and_a_kind_in_the_kernel() {
+        let entry = in_linux("ccaq").expect("ccaq");
+        assert_eq!(entry.module(None).map(|module| module.name), Some("sch_ccaq"));
+        assert_eq!(entry.module(Some("paper")).map(|module| module.name), Some("sch_ccaq_paper"));
+        assert_eq!(entry.module(Some("linux")), None);
+        assert_eq!(entry.variant((7, 3)), None, "a kernel does not choose the variant");
+        assert_eq!(for_plugin("ccaq limit 9", None), "ccaq limit 9");
+        assert_eq!(for_plugin("ccaq limit 9", Some("paper")), "ccaq_paper limit 9");
+        assert_eq!(for_plugin("ccaq limit 9 variant paper max_gi 1s", None), "ccaq_paper limit 9 max_gi 1s");
+        assert_eq!(for_plugin("codel variant linux7", None), "codel variant linux7");
+        assert_eq!([named("ccaq_paper"), named("ccaq"), named("fq_pie")], ["ccaq", "ccaq", "fq_pie"]);
+    }
+
+    #[test]
     fn a_line_needs_what_its_disciplines_need() {
         assert_eq!(needs("fq_codel limit 600"), (None, false));
         assert_eq!(needs("htb rate 1mbit child dualpi2"), (None, true));
         assert_eq!(needs("ccaq limit 9"), (Some("sch_ccaq"), true));
+        assert_eq!(needs("ccaq variant paper limit 9"), (Some("sch_ccaq_paper"), true));
+        assert_eq!(needs("tbf rate 1mbit child ccaq limit 9 variant paper"), (Some("sch_ccaq_paper"), true));
         assert_eq!(needs("hhf"), (None, false));
     }
 }

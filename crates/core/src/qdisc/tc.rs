@@ -35,7 +35,7 @@ pub use paste::Paste;
 pub use whole::{OwnWords, own_words};
 
 use super::external::{ExternalLine, Maker};
-use super::linux::{Version, in_linux};
+use super::linux::{Version, for_plugin, in_linux};
 use super::list::list;
 use super::param::line::{
     change_params, corner_line, corner_params, document, print_params, random_params, read_params, variant_of,
@@ -281,6 +281,7 @@ impl Spec {
             return Err(Error::new(name, problem));
         }
         let (spec, line) = self.read_change(&mut words, &mut warnings)?;
+        let line = for_plugin(&line, self.variant());
         Ok(Change { spec, line, warnings })
     }
 

@@ -202,7 +202,8 @@ impl<'a> Tracker<'a> {
             | Spec::Pie(_)
             | Spec::FqPie(_)
             | Spec::DualPi2(_) => DropReason::Early,
-            Spec::Ccaq(_) => DropReason::Shrink,
+            Spec::Ccaq(_) if spec.variant() == Some("paper") => DropReason::Shrink,
+            Spec::Ccaq(_) => DropReason::Codel,
             Spec::Fq(_) | Spec::Sfq(_) => DropReason::FlowLimit,
             Spec::Noqueue(_) => DropReason::Busy,
             Spec::Linux(_) | Spec::External(_) => DropReason::Early,

@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::{Spec, Value};
-use crate::qdisc::linux::{Kernel, Tc, Version, in_linux};
+use crate::qdisc::linux::{Kernel, Tc, Version, for_plugin, in_linux};
 
 /// What to type on a router: see [`Spec::paste`].
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -98,10 +98,10 @@ impl Spec {
         let Some(entry) = in_linux(kind) else {
             return Err(format!("{kind}: Linux has no such discipline; red, pie and codel are the nearest."));
         };
-        if let Kernel::Module(_) = entry.kernel {
-            let line = self.to_string().replace(" variant paper", "");
+        if let Some(module) = entry.module(self.variant()) {
+            let (name, line) = (module.name, for_plugin(&self.to_string(), self.variant()));
             return Err(format!(
-                "{kind} needs the module and the tc plugin in kernel/; then: tc qdisc replace dev eth0 root {line}"
+                "{kind} needs the module {name} and its tc plugin in kernel/; then: tc qdisc replace dev eth0 root {line}"
             ));
         }
         let version = |(major, minor): Version| format!("{major}.{minor}");

@@ -41,10 +41,10 @@
  * user space: the decisions of sojourn's simulator are the same, packet by
  * packet.
  */
-#ifndef SOJOURN_CCAQ_IMPL_H
-#define SOJOURN_CCAQ_IMPL_H
+#ifndef SOJOURN_CCAQ_PAPER_IMPL_H
+#define SOJOURN_CCAQ_PAPER_IMPL_H
 
-#include "ccaq.h"
+#include "ccaq_paper.h"
 
 #ifdef __KERNEL__
 #include <linux/math64.h>

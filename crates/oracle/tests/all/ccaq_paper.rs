@@ -1,16 +1,16 @@
-//! The ccaq queue discipline for Linux and that of the simulator make the same decisions, packet by packet.
+//! The paper's ccaq for Linux and that of the simulator make the same decisions, packet by packet.
 #![expect(clippy::print_stdout, reason = "the counts are part of the evidence")]
 
 use std::collections::{BTreeMap, VecDeque};
 
 use proptest::prelude::*;
 use sojourn_core::packet::{Ecn, Packet};
-use sojourn_core::qdisc::ccaq::{self, Ccaq};
+use sojourn_core::qdisc::ccaq::{self, Paper, Variant};
 use sojourn_core::qdisc::fq::Buffer as _;
 use sojourn_core::qdisc::{Context, DropReason, Qdisc};
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Rate, Span, Time};
-use sojourn_oracle::ccaq::{Algorithm, Buffer, Params, Verdict, View, all};
+use sojourn_oracle::ccaq_paper::{Algorithm, Buffer, Params, Verdict, View, all};
 use sojourn_oracle::skipped;
 
 const MTU: u32 = 1514;
@@ -92,6 +92,7 @@ fn play(algorithm: &'static Algorithm, seed: u64) -> Result<Seen, String> {
         max_gi_rtts: [0, 500_000, 2_000_000, 4_000_000][rng.below(4) as usize],
     };
     let ours = ccaq::Params {
+        variant: Variant::Paper,
         flow_limit: params.flow_limit,
         multiplier: params.multiplier as f64 / 1e6,
         max_increase: params.max_increase as f64 / 1e6,
@@ -101,7 +102,7 @@ fn play(algorithm: &'static Algorithm, seed: u64) -> Result<Seen, String> {
         ..ccaq::Params::default()
     };
     let context = Context { mtu: MTU, overhead: 14, rate: Rate(100_000_000), delay: Span::ZERO, skb: 0, seed };
-    let mut core: Ccaq<Parcel> = Ccaq::new(&ours, &context);
+    let mut core: Paper<Parcel> = Paper::new(&ours, &context);
     let mut kernel: BTreeMap<u32, Flow> = BTreeMap::new();
     let mut seen = Seen::default();
     // A link of 100 Mbit/s, on a time grid with many ties. Flows send bursts of their own lengths and intervals, so
@@ -147,7 +148,7 @@ fn play(algorithm: &'static Algorithm, seed: u64) -> Result<Seen, String> {
 }
 
 fn arrive(
-    core: &mut Ccaq<Parcel>,
+    core: &mut Paper<Parcel>,
     kernel: &mut BTreeMap<u32, Flow>,
     algorithm: &'static Algorithm,
     params: &Params,
@@ -192,7 +193,7 @@ fn arrive(
     Ok(())
 }
 
-fn depart(core: &mut Ccaq<Parcel>, kernel: &mut BTreeMap<u32, Flow>, now: Time) -> Result<(), String> {
+fn depart(core: &mut Paper<Parcel>, kernel: &mut BTreeMap<u32, Flow>, now: Time) -> Result<(), String> {
     let packet = core.dequeue(now, &mut Vec::new()).expect("packets are queued and nothing is paced");
     let flow = kernel.get_mut(&packet.key()).expect("its packets came");
     let head = flow.queue.pop_front();
@@ -205,7 +206,7 @@ fn depart(core: &mut Ccaq<Parcel>, kernel: &mut BTreeMap<u32, Flow>, now: Time) 
 
 #[test]
 fn the_module_takes_cores_decisions_packet_by_packet() {
-    let Some(algorithm) = all().first() else { return skipped("ccaq's algorithm", "no C compiler") };
+    let Some(algorithm) = all().first() else { return skipped("the algorithm of ccaq_paper", "no C compiler") };
     assert_eq!(algorithm.fault, None);
     let mut all = Seen::default();
     for seed in 0..24 {

@@ -3,10 +3,10 @@
  * ccaq: types of the algorithm, independent of the kernel.
  *
  * Times are nanoseconds of a monotonic clock; queue lengths are in packets. The
- * algorithm is in ccaq_impl.h, the discipline in sch_ccaq.c.
+ * algorithm is in ccaq_paper_impl.h, the discipline in sch_ccaq_paper.c.
  */
-#ifndef SOJOURN_CCAQ_H
-#define SOJOURN_CCAQ_H
+#ifndef SOJOURN_CCAQ_PAPER_H
+#define SOJOURN_CCAQ_PAPER_H
 
 #ifdef __KERNEL__
 #include <linux/types.h>

@@ -1,4 +1,4 @@
-/* The buffer of one flow around kernel/ccaq_impl.h, in user space. Compiled once unmodified and
+/* The buffer of one flow around kernel/ccaq_paper_impl.h, in user space. Compiled once unmodified and
  * once for each fault that the build plants into a copy. SERIES is the suffix of every name,
  * IMPL the header. */
 #include <stdlib.h>

@@ -24,7 +24,7 @@ INIT = """\
 {box} mount -t hostfs -o /proc/self/cwd/modules none /mnt/modules
 {box} mount -t hostfs -o /proc/self/cwd/run none /mnt/run
 cd /mnt/run
-{box} insmod /mnt/modules/sch_ccaq.ko
+{box} insmod /mnt/modules/sch_ccaq_paper.ko
 export TC_LIB_DIR="$PWD"
 {box} sh ./network.sh >said 2>&1
 {box} sync
@@ -55,7 +55,7 @@ ip netns exec far {python} far.py &
 # Neighbours learn of each other; a way that does not carry a packet is seen below, where near.py connects.
 for address in 10.9.0.2 fd09::2 10.9.5.2; do ping -c 2 $address || true; done
 for way in {ways}; do
-    tc qdisc replace dev dut0 root handle 1: ccaq max_gi_rtts 4
+    tc qdisc replace dev dut0 root handle 1: ccaq_paper max_gi_rtts 4
     {python} near.py "$way"
     tc -s -j qdisc show dev dut0 >"$way.json"
     tc -s qdisc show dev dut0 >"$way.text"
@@ -131,7 +131,7 @@ def kernel() -> Kernel:
     except Refusal as error:
         skip_loudly(str(error))
         raise
-    return replace(found, modules={"sch_ccaq": found.modules["sch_ccaq"]})
+    return replace(found, modules={"sch_ccaq_paper": found.modules["sch_ccaq_paper"]})
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +143,7 @@ def seen(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "network.sh").write_text(NETWORK.format(ways=" ".join(WAYS), **names))
     (folder / "far.py").write_text(FAR)
     (folder / "near.py").write_text(NEAR)
-    (folder / "q_ccaq.so").write_bytes((modules.tc_plugins() / "q_ccaq.so").read_bytes())
+    (folder / "q_ccaq_paper.so").write_bytes((modules.tc_plugins() / "q_ccaq_paper.so").read_bytes())
     init = folder / "init.sh"
     init.write_text(INIT.format(box=box))
     init.chmod(0o755)
@@ -155,7 +155,7 @@ def seen(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("way", WAYS)
 def test_the_module_sees_the_round_trip_of_a_tcp_handshake(seen: Path, way: str) -> None:
     [queue] = json.loads((seen / f"{way}.json").read_text())
-    assert queue["kind"] == "ccaq"
+    assert queue["kind"] == "ccaq_paper"
     assert queue["options"]["max_gi_rtts"] == 4
     text = (seen / f"{way}.text").read_text()
     assert "max_gi_rtts 4 " in text
@@ -179,7 +179,7 @@ def test_a_router_sees_the_round_trip_of_the_flows_that_it_forwards(sojourn: Run
         folder = kept / str(expected)
         sojourn("run", file, *short, "--set", f"hop.bottleneck.qdisc={line}", "--world", "kernel", "--keep", folder)
         counted = json.loads((folder / "0000" / "counted.json").read_text())
-        [queue] = [one for one in counted["places"]["router0"]["qdiscs"] if one["kind"] == "ccaq"]
+        [queue] = [one for one in counted["places"]["router0"]["qdiscs"] if one["kind"] == "ccaq_paper"]
         # Plus the queueing delay of the last packet: at most 200 packets at 100 Mbit/s.
         assert expected <= queue["min_rtt"] == queue["max_rtt"] < expected + 25_000
 

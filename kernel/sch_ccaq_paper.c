@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * sch_ccaq: a queue for every flow, with a packet limit that adapts to the
- * flow's congestion control.
+ * sch_ccaq_paper: ccaq as the paper has it, a queue for every flow with a
+ * packet limit that adapts to the flow's congestion control. sch_ccaq is the
+ * discipline for routers; both can be loaded at once.
  *
- * The limits are computed in ccaq_impl.h. Scheduling, pacing and flow lifetime
- * are those of fq: deficit round robin with credits in bytes, new flows first,
- * and removal of flows that were unused for three seconds once there are many.
+ * The limits are computed in ccaq_paper_impl.h. Scheduling, pacing and flow
+ * lifetime are those of fq: deficit round robin with credits in bytes, new
+ * flows first, and removal of flows that were unused for three seconds once
+ * there are many.
  *
  * Differences from fq:
  * - There are no fast path and no bands: every packet passes its flow's queue,
@@ -39,8 +41,8 @@
 #include <net/sock.h>
 #include <net/tcp_states.h>
 
-#include "ccaq_impl.h"
-#include "ccaq_uapi.h"
+#include "ccaq_paper_impl.h"
+#include "ccaq_paper_uapi.h"
 
 #define CCAQ_GC_AGE	(3ULL * NSEC_PER_SEC)	/* remove if unused for longer */
 #define CCAQ_GC_MAX	8			/* removals per packet */
@@ -928,7 +930,7 @@ static int ccaq_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 }
 
 static struct Qdisc_ops ccaq_qdisc_ops __read_mostly = {
-	.id		= "ccaq",
+	.id		= "ccaq_paper",
 	.priv_size	= sizeof(struct ccaq_sched_data),
 	.enqueue	= ccaq_enqueue,
 	.dequeue	= ccaq_dequeue,
@@ -946,7 +948,7 @@ static int __init ccaq_module_init(void)
 {
 	int err;
 
-	ccaq_flow_cachep = kmem_cache_create("ccaq_flow_cache",
+	ccaq_flow_cachep = kmem_cache_create("ccaq_paper_flow_cache",
 					     sizeof(struct ccaq_flow), 0,
 					     SLAB_HWCACHE_ALIGN, NULL);
 	if (!ccaq_flow_cachep)
@@ -967,5 +969,5 @@ module_init(ccaq_module_init)
 module_exit(ccaq_module_exit)
 MODULE_AUTHOR("The sojourn authors");
 MODULE_LICENSE("GPL");
-MODULE_DESCRIPTION("Congestion control aware queuing: per-flow buffers that learn");
-MODULE_ALIAS("net-sch-ccaq");
+MODULE_DESCRIPTION("Congestion control aware queuing, the paper's: per-flow limits that learn");
+MODULE_ALIAS("net-sch-ccaq_paper");

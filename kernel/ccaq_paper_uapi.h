@@ -4,8 +4,8 @@
  * numbers are in host order; times are in nanoseconds, rates in bytes per
  * second.
  */
-#ifndef SOJOURN_CCAQ_UAPI_H
-#define SOJOURN_CCAQ_UAPI_H
+#ifndef SOJOURN_CCAQ_PAPER_UAPI_H
+#define SOJOURN_CCAQ_PAPER_UAPI_H
 
 #include <linux/types.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * q_ccaq: tc's plug-in for the ccaq queue discipline.
+ * q_ccaq_paper: tc's plug-in for ccaq_paper, the ccaq of the paper.
  *
- * It is built as q_ccaq.so against the sources of the tc that will load it
+ * It is built as q_ccaq_paper.so against the sources of the tc that will load it
  * (build.sh in this folder does that). tc looks for it in TC_LIB_DIR.
  */
 #include <limits.h>
@@ -14,7 +14,7 @@
 #include "utils.h"
 #include "tc_util.h"
 
-#include "../ccaq_uapi.h"
+#include "../ccaq_paper_uapi.h"
 
 #define ONE	1000000.0
 #define NONE	(~0ULL)
@@ -22,7 +22,7 @@
 static void explain(void)
 {
 	fprintf(stderr,
-		"Usage: ... ccaq	[ limit PACKETS ] [ flow_limit PACKETS ]\n"
+		"Usage: ... ccaq_paper	[ limit PACKETS ] [ flow_limit PACKETS ]\n"
 		"		[ quantum BYTES ] [ initial_quantum BYTES ]\n"
 		"		[ multiplier FACTOR ] [ max_increase FACTOR ] [ max_gi TIME ]\n"
 		"		[ max_gi_rtts NUMBER ]\n"
@@ -30,7 +30,6 @@ static void explain(void)
 		"		[ [no]pacing ] [ maxrate RATE ] [ low_rate_threshold RATE ]\n"
 		"		[ timer_slack TIME ] [ ce_threshold TIME ]\n"
 		"		[ horizon TIME ] [ horizon_cap | horizon_drop ]\n"
-		"		[ variant paper ]\n"
 		"\n"
 		"limit		packets in all queues together (10000)\n"
 		"flow_limit	initial limit of a flow's queue in packets (100)\n"
@@ -46,7 +45,7 @@ static void explain(void)
 
 static int bad(const char *name, const char *value, const char *expected)
 {
-	fprintf(stderr, "ccaq: %s \"%s\": expected %s\n", name, value, expected);
+	fprintf(stderr, "ccaq_paper: %s \"%s\": expected %s\n", name, value, expected);
 	return -1;
 }
 
@@ -166,17 +165,12 @@ static int ccaq_parse_opt(struct qdisc_util *qu, int argc, char **argv,
 		} else if (strcmp(*argv, "help") == 0) {
 			explain();
 			return -1;
-		} else if (strcmp(*argv, "variant") == 0) {
-			NEXT_ARG();
-			if (strcmp(*argv, "paper") != 0)
-				return bad("variant", *argv, "paper");
-			continue;
 		}
 		for (i = 0; i < ARRAY_SIZE(words); i++)
 			if (strcmp(*argv, words[i].name) == 0)
 				break;
 		if (i == ARRAY_SIZE(words)) {
-			fprintf(stderr, "ccaq: \"%s\" is no parameter\n", *argv);
+			fprintf(stderr, "ccaq_paper: \"%s\" is no parameter\n", *argv);
 			explain();
 			return -1;
 		}
@@ -308,8 +302,8 @@ static int ccaq_print_xstats(struct qdisc_util *qu, FILE *f,
 	return 0;
 }
 
-struct qdisc_util ccaq_qdisc_util = {
-	.id		= "ccaq",
+struct qdisc_util ccaq_paper_qdisc_util = {
+	.id		= "ccaq_paper",
 	.parse_qopt	= ccaq_parse_opt,
 	.print_qopt	= ccaq_print_opt,
 	.print_xstats	= ccaq_print_xstats,

@@ -1,4 +1,4 @@
-//! The algorithm of the ccaq queue discipline for Linux (`kernel/ccaq_impl.h`), with one buffer per flow.
+//! The algorithm of the paper's ccaq for Linux (`kernel/ccaq_paper_impl.h`), with one buffer per flow.
 #![expect(unsafe_code, reason = "C is on the other side")]
 
 use sojourn_core::units::{Span, Time};
@@ -21,7 +21,7 @@ pub struct Algorithm {
     times: unsafe extern "C" fn(u64, u64, u64) -> u64,
 }
 
-include!(concat!(env!("OUT_DIR"), "/ccaq.rs"));
+include!(concat!(env!("OUT_DIR"), "/ccaq_paper.rs"));
 
 /// The unmodified algorithm followed by the faulty ones; empty without a C compiler.
 pub fn all() -> &'static [Algorithm] {
