@@ -21,21 +21,14 @@
  * - Packets beyond a lowered limit are dropped from the tail at once, and are
  *   accounted for up to the root.
  */
-#include <linux/etherdevice.h>
 #include <linux/hash.h>
-#include <linux/if_vlan.h>
-#include <linux/ip.h>
-#include <linux/ipv6.h>
 #include <linux/ktime.h>
 #include <linux/module.h>
 #include <linux/rbtree.h>
 #include <linux/skbuff.h>
 #include <linux/slab.h>
-#include <linux/tcp.h>
 #include <linux/vmalloc.h>
 #include <net/inet_ecn.h>
-#include <net/ip.h>
-#include <net/ipv6.h>
 #include <net/netlink.h>
 #include <net/pkt_sched.h>
 #include <net/sock.h>
@@ -43,6 +36,7 @@
 
 #include "ccaq_paper_impl.h"
 #include "ccaq_paper_uapi.h"
+#include "ccaq_syn.h"
 
 #define CCAQ_GC_AGE	(3ULL * NSEC_PER_SEC)	/* remove if unused for longer */
 #define CCAQ_GC_MAX	8			/* removals per packet */
@@ -279,58 +273,6 @@ static struct ccaq_flow *ccaq_classify(struct ccaq_sched_data *q,
 	q->flows++;
 	q->inactive_flows++;
 	return flow;
-}
-
-/* The handshake. */
-
-/*
- * Returns the offset of the TCP header of an IPv4 or IPv6 packet, or a negative
- * number without one.
- */
-static int ccaq_tcp_offset(const struct sk_buff *skb)
-{
-	union {
-		struct iphdr	v4;
-		struct ipv6hdr	v6;
-	} room;
-	int offset = skb_network_offset(skb);
-	const struct ipv6hdr *v6;
-	const struct iphdr *v4;
-	__be16 fragment;
-	u8 next;
-
-	switch (skb_protocol(skb, true)) {
-	case htons(ETH_P_IP):
-		v4 = skb_header_pointer(skb, offset, sizeof(room.v4), &room.v4);
-		if (!v4 || v4->version != 4 || v4->ihl < 5 ||
-		    v4->protocol != IPPROTO_TCP ||
-		    v4->frag_off & htons(IP_OFFSET))
-			return -1;
-		return offset + v4->ihl * 4;
-	case htons(ETH_P_IPV6):
-		v6 = skb_header_pointer(skb, offset, sizeof(room.v6), &room.v6);
-		if (!v6 || v6->version != 6)
-			return -1;
-		next = v6->nexthdr;
-		offset = ipv6_skip_exthdr(skb, offset + sizeof(room.v6), &next,
-					  &fragment);
-		/* Only the first fragment has a TCP header. */
-		return next == IPPROTO_TCP ? offset : -1;
-	}
-	return -1;
-}
-
-/* Whether a packet is a SYN or SYN-ACK. */
-static bool ccaq_opens(const struct sk_buff *skb)
-{
-	int offset = ccaq_tcp_offset(skb);
-	const struct tcphdr *tcp;
-	struct tcphdr room;
-
-	if (offset < 0)
-		return false;
-	tcp = skb_header_pointer(skb, offset, sizeof(room), &room);
-	return tcp && tcp->syn;
 }
 
 /* Packets. */

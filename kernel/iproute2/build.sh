@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# build.sh FOLDER: builds the plugins of tc, q_ccaq_paper.so and q_dualpi2.so, into FOLDER, against the sources of the tc that is in the path. They come from the
-# system's own mirror without root (the newest Debian package of that version), or from the tree IPROUTE2 names.
+# build.sh FOLDER: builds tc's plugins q_ccaq.so, q_ccaq_paper.so and q_dualpi2.so into FOLDER, against the sources of the tc that is in the
+# path. They come from the system's own mirror without root (the newest Debian package of that version), or from the tree IPROUTE2 names.
 set -eu -o pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:?"which folder are the plugins to go into?"}
@@ -27,7 +27,7 @@ if [ -z "$tree" ]; then
     tar -x -C "$work/tree" --strip-components=1 -f "$work"/iproute2_*.orig.tar.xz
     tree=$work/tree
 fi
-for name in q_dualpi2 q_ccaq_paper; do
+for name in q_ccaq q_ccaq_paper q_dualpi2; do
     ${CC:-gcc} -O2 -Wall -Wextra -Wno-unused-parameter -shared -fPIC -D_GNU_SOURCE \
         -I"$tree/include" -I"$tree/include/uapi" -I"$tree/tc" -o "$out/$name.so.new" "$here/$name.c"
     mv "$out/$name.so.new" "$out/$name.so"

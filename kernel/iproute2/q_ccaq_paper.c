@@ -198,7 +198,7 @@ static int ccaq_print_opt(struct qdisc_util *qu, FILE *f, struct rtattr *opt)
 	struct rtattr *tb[TCA_CCAQ_MAX + 1];
 	__u64 wide;
 
-	if (opt == NULL)
+	if (!opt)
 		return 0;
 	parse_rtattr_nested(tb, TCA_CCAQ_MAX, opt);
 #define U32(at)	rta_getattr_u32(tb[TCA_CCAQ_##at])
@@ -267,7 +267,7 @@ static int ccaq_print_xstats(struct qdisc_util *qu, FILE *f,
 {
 	struct tc_ccaq_xstats st = { };
 
-	if (xstats == NULL)
+	if (!xstats)
 		return 0;
 	memcpy(&st, RTA_DATA(xstats),
 	       RTA_PAYLOAD(xstats) < sizeof(st) ? RTA_PAYLOAD(xstats)

@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ccaq: the algorithm.
+ *
+ * The best target of a flow is the smallest with which the link is hardly ever
+ * idle. It depends on the RTT, on the sender's congestion control and on the
+ * number of flows. When CoDel is about to begin dropping, a cycle of the
+ * sender's window is over. If the link was idle for more than a given share of
+ * the time in which the flow was sending, the flow's target was too low, and it
+ * is raised in proportion. Otherwise it is lowered: by three quarters of the
+ * least delay, which served nothing, or by a small step. When it is raised
+ * above the present delay, the drop waits.
+ *
+ * - The RTT is the gap after a SYN or SYN-ACK. Without a handshake it is the
+ *   second longest gap among the first eight packets. Such a guess is doubled
+ *   at most twice: if a sender did answer but a second signal had been
+ *   necessary, or if the target reached the RTT and the link was still idle.
+ * - A target begins at a quarter of the RTT, and stays between an eighth (at
+ *   most 20 ms) and one RTT.
+ * - The delay must be above target for max(100 ms, RTT). The second drop
+ *   follows 2 RTTs and the present delay later, since no answer to the first is
+ *   seen before. While a queue drains, nothing is dropped.
+ * - Idle time is the time between the end of everything that the link was given
+ *   and the next arrival.
+ * - A packet that is older than its target by eight intervals is dropped.
+ * - A packet with ECT(1) is marked above 1 ms, and adjusts nothing.
+ *
+ * The law and its arithmetic are CoDel's. The algorithm needs only 64-bit
+ * integers and a few of the kernel's macros, so that tests can compile it in
+ * user space: the decisions of sojourn's simulator are the same, packet by
+ * packet. There are two divisions: one each epoch, and one for every 64 KiB of
+ * a busy link.
+ */
+#ifndef SOJOURN_CCAQ_IMPL_H
+#define SOJOURN_CCAQ_IMPL_H
+
+#include <linux/compiler.h>
+#include <linux/limits.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+
+#include "ccaq.h"
+
+/* Returns whether @a is later than @b. */
+static inline bool ccaq_after(ccaq_tick a, ccaq_tick b)
+{
+	return (s32)(a - b) > 0;
+}
+
+/* Initialises a flow that has had no packet. */
+static inline void ccaq_vars_init(struct ccaq_vars *vars)
+{
+	*vars = (struct ccaq_vars) {
+		.target	= CCAQ_FIRST_TARGET,
+		.least	= U32_MAX,
+	};
+}
+
+/* Returns the RTT without the queue, or 0 if it is unknown. */
+static inline ccaq_tick ccaq_rtt(const struct ccaq_vars *vars)
+{
+	return vars->seen < CCAQ_OPENING ? 0 : vars->rtt;
+}
+
+/* Returns the idle share of the epoch, in units of 2^-16. */
+static inline u32 ccaq_idle_share(const struct ccaq_vars *vars)
+{
+	if (!vars->active)
+		return 0;
+	return (u32)div_u64((u64)vars->idle << 16, vars->active);
+}
+
+/* Returns for how long no packet has arrived. */
+static inline ccaq_tick ccaq_silence(const struct ccaq_vars *vars,
+				     ccaq_tick now)
+{
+	return now - vars->last_arrival;
+}
+
+/* Returns the time for which the delay must have been above target. */
+static inline ccaq_tick ccaq_interval(const struct ccaq_vars *vars)
+{
+	return max(CCAQ_INTERVAL, ccaq_rtt(vars));
+}
+
+/*
+ * Returns the distance of the first drops: an answer takes an RTT, and another
+ * one to be seen.
+ */
+static inline ccaq_tick ccaq_spacing(const struct ccaq_vars *vars)
+{
+	return max(CCAQ_INTERVAL, 2 * ccaq_rtt(vars));
+}
+
+/* The round trip. */
+
+/*
+ * Keeps the target within its bounds. With a target of one RTT, a window that
+ * is halved at its largest keeps the link busy, so more is never necessary.
+ */
+static inline void ccaq_bound(struct ccaq_vars *vars)
+{
+	ccaq_tick most = vars->rtt ? vars->rtt : CCAQ_MOST;
+	ccaq_tick least = min(vars->first_rtt / 8, CCAQ_HIGHEST_FLOOR);
+
+	vars->target = min(vars->target, most);
+	vars->target = max(vars->target, max(CCAQ_LEAST, least));
+}
+
+/*
+ * Sets the RTT, 0 if it is unknown, and the first target: a quarter of it,
+ * which CUBIC needs.
+ */
+static inline void ccaq_learn(struct ccaq_vars *vars, ccaq_tick rtt,
+			      bool guessed)
+{
+	vars->seen = CCAQ_OPENING;
+	vars->rtt = rtt;
+	vars->first_rtt = rtt;
+	vars->guessed = guessed;
+	if (rtt)
+		vars->target = rtt / 4;
+	ccaq_bound(vars);
+}
+
+/* Doubles a guess that was too short, up to four times the first guess. */
+static inline void ccaq_lengthen(struct ccaq_vars *vars)
+{
+	ccaq_tick most = min(4 * vars->first_rtt, CCAQ_LONGEST_RTT);
+
+	if (vars->guessed)
+		vars->rtt = min(2 * vars->rtt, most);
+}
+
+/*
+ * Looks for the RTT in the first packets of a flow. @opens is set for a SYN or
+ * SYN-ACK, whose next packet in the same direction follows one RTT later.
+ * Without a handshake the gaps of the first packets are compared: a sender
+ * waits for ACKs between its first flights. The longest gap may contain the
+ * time that an application thinks. The second longest is an RTT too if it is
+ * similar.
+ */
+static noinline void ccaq_open(struct ccaq_vars *vars, ccaq_tick gap,
+			       bool opens)
+{
+	enum ccaq_handshake handshake = vars->handshake;
+
+	if (opens) {
+		ccaq_tick last_arrival = vars->last_arrival;
+
+		ccaq_vars_init(vars);
+		vars->last_arrival = last_arrival;
+		vars->seen = 1;
+		vars->handshake = handshake == CCAQ_OVER ? CCAQ_SENT :
+							   CCAQ_REPEATED;
+		return;
+	}
+	vars->handshake = CCAQ_OVER;
+	/* The first packet has no gap before it; a longer one is a pause. */
+	if (!vars->seen || gap > CCAQ_LONGEST_RTT)
+		gap = 0;
+	if (handshake != CCAQ_OVER && gap) {
+		ccaq_learn(vars, max(gap, CCAQ_SHORTEST_RTT),
+			   handshake == CCAQ_REPEATED);
+		return;
+	}
+	if (gap > vars->rtt) {
+		vars->second_gap = vars->rtt;
+		vars->rtt = gap;
+	} else {
+		vars->second_gap = max(vars->second_gap, gap);
+	}
+	vars->seen++;
+	if (vars->seen == CCAQ_OPENING) {
+		gap = vars->rtt;
+		if (vars->second_gap > vars->rtt / 4)
+			gap = vars->second_gap;
+		ccaq_learn(vars, gap >= CCAQ_SHORTEST_RTT ? gap : 0, true);
+	}
+}
+
+/*
+ * Handles an arrival. @is_empty is set if the flow has no packets, @opens for a
+ * SYN or SYN-ACK; @idle is the link's idle time so far.
+ */
+static inline void ccaq_arrival(struct ccaq_vars *vars, ccaq_tick now,
+				bool is_empty, bool opens, ccaq_tick idle)
+{
+	ccaq_tick gap, active;
+
+	if (is_empty && vars->seen && ccaq_silence(vars, now) > CCAQ_FORGET)
+		ccaq_vars_init(vars);
+	gap = ccaq_silence(vars, now);
+	if (opens || vars->seen < CCAQ_OPENING)
+		ccaq_open(vars, gap, opens);
+	/* A flow's own silence says nothing about its target. */
+	if (gap <= 2 * ccaq_interval(vars)) {
+		active = vars->active + gap;
+		vars->active = active < gap ? U32_MAX : active;
+		vars->idle += idle - vars->seen_idle;
+	}
+	vars->seen_idle = idle;
+	vars->last_arrival = now;
+}
+
+/* The servo. */
+
+static inline void ccaq_new_epoch(struct ccaq_vars *vars)
+{
+	vars->began = true;
+	vars->raised = false;
+	vars->active = 0;
+	vars->idle = 0;
+	vars->least = U32_MAX;
+}
+
+/* Raises or lowers the target at the end of an epoch. */
+static inline void ccaq_adjust(struct ccaq_vars *vars, u32 share)
+{
+	ccaq_tick least, standing, creep, before = vars->target;
+	u32 idle = ccaq_idle_share(vars);
+	u64 rise;
+
+	if (idle > share) {
+		if (idle <= CCAQ_NOT_OURS) {
+			if (vars->rtt && before >= vars->rtt)
+				ccaq_lengthen(vars);
+			rise = (u64)before * (idle - share) >> 12;
+			vars->target += (ccaq_tick)min(rise, 3ULL * before);
+		}
+	} else {
+		least = vars->least == U32_MAX ? 0 : vars->least;
+		standing = min(least - least / 4, before / 2);
+		creep = (ccaq_tick)((u64)before * (share - idle) >> 13);
+		vars->target -= max(standing, creep);
+	}
+	ccaq_bound(vars);
+}
+
+/*
+ * CoDel is about to begin dropping: a cycle of the sender's window is over.
+ * Adjusts the target, and returns true if the drop is to wait because the
+ * target is above the present delay.
+ */
+static inline bool ccaq_judge(struct ccaq_vars *vars, ccaq_tick sojourn,
+			      u32 share)
+{
+	ccaq_tick before = vars->target;
+
+	if (!vars->began || vars->raised) {
+		ccaq_new_epoch(vars);
+		return false;
+	}
+	/* It is the same congestion: the epoch continues. */
+	if (vars->active < CCAQ_EPOCH * max(ccaq_interval(vars), vars->target))
+		return false;
+	ccaq_adjust(vars, share);
+	if (vars->target > before && vars->target > sojourn) {
+		vars->raised = true;
+		return true;
+	}
+	ccaq_new_epoch(vars);
+	return false;
+}
+
+/* CoDel's law. */
+
+/* Newton's method for 1/sqrt(count): x := x (3 - count x^2) / 2. */
+static inline void ccaq_next_root(struct ccaq_vars *vars)
+{
+	u64 x = (u64)vars->rec_inv_sqrt << 16;
+	u64 square = x * x >> 32;
+	u64 rest = (3ULL << 32) - vars->count * square;
+
+	vars->rec_inv_sqrt = (u16)(((rest >> 2) * x >> 31) >> 16);
+}
+
+/* Returns @interval / sqrt(count). */
+static inline ccaq_tick ccaq_step(const struct ccaq_vars *vars,
+				  ccaq_tick interval)
+{
+	return (ccaq_tick)((u64)interval * ((u32)vars->rec_inv_sqrt << 16) >>
+			   32);
+}
+
+/*
+ * The sender has answered. If it needed more than one signal, the signals came
+ * too early, so that the RTT is longer than assumed. In the first episode, slow
+ * start may need several.
+ */
+static inline void ccaq_answered(struct ccaq_vars *vars)
+{
+	if (vars->late && vars->has_answered)
+		ccaq_lengthen(vars);
+	vars->late = false;
+}
+
+/* Ends the episode of dropping, if there is one. */
+static inline void ccaq_stop(struct ccaq_vars *vars)
+{
+	if (vars->dropping) {
+		vars->dropping = false;
+		ccaq_answered(vars);
+		vars->has_answered = true;
+	}
+}
+
+/* Starts an episode of dropping with its first signal. */
+static inline void ccaq_start(struct ccaq_vars *vars, ccaq_tick now,
+			      ccaq_tick sojourn)
+{
+	ccaq_tick spacing = ccaq_spacing(vars);
+	u32 delta = vars->count - vars->lastcount;
+
+	vars->dropping = true;
+	vars->late = false;
+	vars->signalled = sojourn;
+	if (delta > 1 && ccaq_after(16 * spacing, now - vars->drop_next)) {
+		vars->count = delta;
+		ccaq_next_root(vars);
+	} else {
+		vars->count = 1;
+		vars->rec_inv_sqrt = (u16)~0U;
+	}
+	vars->lastcount = vars->count;
+	/* The answer is seen behind the packets that wait now. */
+	vars->drop_next = now + ccaq_step(vars, spacing + sojourn);
+}
+
+/* The delay was above target for an interval, and a signal is due. */
+static noinline enum ccaq_verdict ccaq_too_long(struct ccaq_vars *vars,
+						ccaq_tick now,
+						ccaq_tick sojourn, u32 signals,
+						u32 share)
+{
+	ccaq_tick spacing;
+	bool answered;
+
+	if (!vars->dropping) {
+		if (ccaq_judge(vars, sojourn, share)) {
+			vars->first_above_time = 0;
+			return CCAQ_PASS;
+		}
+		ccaq_start(vars, now, sojourn);
+		return CCAQ_SIGNAL;
+	}
+	if (!signals) {
+		/*
+		 * If the queue has shrunk since the last signal, the sender has
+		 * answered, and the queue drains by itself.
+		 */
+		answered = sojourn < vars->signalled - vars->signalled / 16;
+		vars->signalled = sojourn;
+		if (answered) {
+			ccaq_answered(vars);
+			spacing = ccaq_spacing(vars);
+			vars->drop_next = now + ccaq_step(vars, spacing);
+			return CCAQ_PASS;
+		}
+		vars->late = true;
+	}
+	spacing = ccaq_spacing(vars);
+	if (signals == CCAQ_MOST_DROPS) {
+		vars->drop_next = now + ccaq_step(vars, spacing);
+		return CCAQ_PASS;
+	}
+	vars->count++;
+	ccaq_next_root(vars);
+	vars->drop_next += max(ccaq_step(vars, spacing), 1U);
+	return CCAQ_SIGNAL;
+}
+
+/*
+ * Decides about the packet at the head of a flow's queue. @share is the idle
+ * share to reach, in units of 2^-16.
+ */
+static inline enum ccaq_verdict ccaq_head(struct ccaq_vars *vars,
+					  ccaq_tick now,
+					  const struct ccaq_head *head,
+					  u32 share)
+{
+	ccaq_tick sojourn = head->sojourn;
+	ccaq_tick oldest = vars->target + CCAQ_OLDEST * ccaq_interval(vars);
+
+	if (sojourn > oldest && !head->last) {
+		vars->count++;
+		return CCAQ_DISCARD;
+	}
+	/* Such a sender keeps its queue at the step by itself. */
+	if (head->scalable)
+		return sojourn > CCAQ_STEP && !head->last ? CCAQ_SIGNAL :
+							    CCAQ_PASS;
+	vars->least = min(vars->least, sojourn);
+	if (sojourn < vars->target || head->small) {
+		vars->first_above_time = 0;
+		ccaq_stop(vars);
+		return CCAQ_PASS;
+	}
+	if (!vars->first_above_time) {
+		vars->first_above_time = max(now + ccaq_interval(vars), 1U);
+		ccaq_stop(vars);
+		return CCAQ_PASS;
+	}
+	if (!ccaq_after(now, vars->first_above_time)) {
+		ccaq_stop(vars);
+		return CCAQ_PASS;
+	}
+	if (vars->dropping && ccaq_after(vars->drop_next, now))
+		return CCAQ_PASS;
+	return ccaq_too_long(vars, now, sojourn, head->signals, share);
+}
+
+/* The flow's queue was found empty at its turn. */
+static inline void ccaq_empty(struct ccaq_vars *vars)
+{
+	vars->first_above_time = 0;
+	vars->least = 0;
+	ccaq_stop(vars);
+}
+
+/* The link. */
+
+/*
+ * A packet of @bytes bytes is dequeued at @now, in nanoseconds; @more is set if
+ * others remain.
+ */
+static inline void ccaq_link_dequeued(struct ccaq_link *link, u64 now,
+				      u32 bytes, bool more)
+{
+	u64 cost;
+
+	if (link->busy && link->run_bytes >= CCAQ_RUN) {
+		cost = div_u64((now - link->run_start) << 10, link->run_bytes);
+		/* Too high a cost would hide idle time. */
+		if (!link->cost || cost < link->cost)
+			link->cost = cost;
+		else
+			link->cost += (cost - link->cost) / 8;
+		link->run_start = now;
+		link->run_bytes = 0;
+	} else if (!link->busy) {
+		link->run_start = now;
+		link->run_bytes = 0;
+	}
+	link->busy = more;
+	link->run_bytes += bytes;
+	link->done = max(link->done, now) + (bytes * link->cost >> 10);
+}
+
+/*
+ * A packet arrives at the empty discipline. Returns for how long the link was
+ * idle before.
+ */
+static inline u64 ccaq_link_idle_before(struct ccaq_link *link, u64 now)
+{
+	u64 idle = 0;
+
+	if (now > link->done) {
+		if (link->cost)
+			idle = now - link->done;
+		link->done = now;
+	}
+	return idle;
+}
+
+/* The table. */
+
+/*
+ * Finds the queue of the flow with this hash: the one to which the hash leads,
+ * or another of its set. @unused returns the state of a queue's flow, or NULL
+ * while the queue is in use.
+ */
+static inline u32 ccaq_find(struct ccaq_table *table, u32 hash, ccaq_tick now,
+			    const struct ccaq_vars *(*unused)(const void *ctx,
+							      u32 queue),
+			    const void *ctx, enum ccaq_found *found)
+{
+	u32 direct = (u32)((u64)hash * table->queues >> 32);
+	u32 set = direct & ~(CCAQ_WAYS - 1U), tag = max(hash, 1U);
+	u32 way, queue, best = direct;
+	const struct ccaq_vars *vars;
+	u64 age, oldest = 0;
+
+	*found = CCAQ_OWN;
+	if (table->tags[direct] == tag)
+		return direct;
+	for (way = 1; way < CCAQ_WAYS; way++) {
+		queue = set | ((direct + way) & (CCAQ_WAYS - 1));
+		if (table->tags[queue] == tag)
+			return queue;
+	}
+	for (way = 0; way < CCAQ_WAYS; way++) {
+		queue = set | ((direct + way) & (CCAQ_WAYS - 1));
+		if (!table->tags[queue]) {
+			/* It has had no flow. */
+			age = 1ULL << 32;
+		} else {
+			vars = unused(ctx, queue);
+			age = vars ? 1ULL + ccaq_silence(vars, now) : 0;
+		}
+		if (age > oldest) {
+			oldest = age;
+			best = queue;
+		}
+	}
+	if (!oldest) {
+		*found = CCAQ_SHARED;
+		return direct;
+	}
+	*found = CCAQ_NEW;
+	table->tags[best] = tag;
+	return best;
+}
+
+#endif
