@@ -224,7 +224,8 @@ impl Flow {
         if is_empty && self.seen > 0 && self.silence(now) > FORGET {
             *self = Flow::NEW;
         }
-        let gap = self.silence(now);
+        // The first packet has no gap before it.
+        let gap = if self.seen > 0 { self.silence(now) } else { Tick::MAX };
         if opens || self.seen < OPENING {
             self.open(gap, opens);
         }
@@ -247,12 +248,12 @@ impl Flow {
     fn open(&mut self, gap: Tick, opens: bool) {
         if opens {
             let handshake = if self.handshake == Handshake::Over { Handshake::Sent } else { Handshake::Repeated };
-            *self = Flow { handshake, seen: 1, last_arrival: self.last_arrival, ..Flow::NEW };
+            *self = Flow { handshake, seen: 1, seen_idle: self.seen_idle, ..Flow::NEW };
             return;
         }
         let handshake = core::mem::take(&mut self.handshake);
-        // The first packet has no gap before it, and a longer one is a pause.
-        let gap = if self.seen > 0 && gap <= LONGEST_RTT { gap } else { 0 };
+        // A longer gap is a pause.
+        let gap = if gap <= LONGEST_RTT { gap } else { 0 };
         if handshake != Handshake::Over && gap > 0 {
             self.learn(gap.max(SHORTEST_RTT), handshake == Handshake::Repeated);
             return;
