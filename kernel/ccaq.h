@@ -68,6 +68,8 @@ typedef u32 ccaq_tick;
 #define CCAQ_MOST_DROPS		256
 /* Bytes of a busy run after which the cost of a byte is measured. */
 #define CCAQ_RUN		(64U << 10)
+/* The least sojourn of an epoch without a departure; the longest duration. */
+#define CCAQ_NONE		(~(ccaq_tick)0)
 /* The number of queues in a set of the table. */
 #define CCAQ_WAYS		8
 

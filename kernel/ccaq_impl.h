@@ -35,7 +35,6 @@
 #define SOJOURN_CCAQ_IMPL_H
 
 #include <linux/compiler.h>
-#include <linux/limits.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 
@@ -52,7 +51,7 @@ static inline void ccaq_vars_init(struct ccaq_vars *vars)
 {
 	*vars = (struct ccaq_vars) {
 		.target	= CCAQ_FIRST_TARGET,
-		.least	= U32_MAX,
+		.least	= CCAQ_NONE,
 	};
 }
 
@@ -146,18 +145,18 @@ static noinline void ccaq_open(struct ccaq_vars *vars, ccaq_tick gap,
 	enum ccaq_handshake handshake = vars->handshake;
 
 	if (opens) {
-		ccaq_tick last_arrival = vars->last_arrival;
+		ccaq_tick seen_idle = vars->seen_idle;
 
 		ccaq_vars_init(vars);
-		vars->last_arrival = last_arrival;
+		vars->seen_idle = seen_idle;
 		vars->seen = 1;
 		vars->handshake = handshake == CCAQ_OVER ? CCAQ_SENT :
 							   CCAQ_REPEATED;
 		return;
 	}
 	vars->handshake = CCAQ_OVER;
-	/* The first packet has no gap before it; a longer one is a pause. */
-	if (!vars->seen || gap > CCAQ_LONGEST_RTT)
+	/* A longer gap is a pause. */
+	if (gap > CCAQ_LONGEST_RTT)
 		gap = 0;
 	if (handshake != CCAQ_OVER && gap) {
 		ccaq_learn(vars, max(gap, CCAQ_SHORTEST_RTT),
@@ -190,13 +189,14 @@ static inline void ccaq_arrival(struct ccaq_vars *vars, ccaq_tick now,
 
 	if (is_empty && vars->seen && ccaq_silence(vars, now) > CCAQ_FORGET)
 		ccaq_vars_init(vars);
-	gap = ccaq_silence(vars, now);
+	/* The first packet has no gap before it. */
+	gap = vars->seen ? ccaq_silence(vars, now) : CCAQ_NONE;
 	if (opens || vars->seen < CCAQ_OPENING)
 		ccaq_open(vars, gap, opens);
 	/* A flow's own silence says nothing about its target. */
 	if (gap <= 2 * ccaq_interval(vars)) {
 		active = vars->active + gap;
-		vars->active = active < gap ? U32_MAX : active;
+		vars->active = active < gap ? CCAQ_NONE : active;
 		vars->idle += idle - vars->seen_idle;
 	}
 	vars->seen_idle = idle;
@@ -211,7 +211,7 @@ static inline void ccaq_new_epoch(struct ccaq_vars *vars)
 	vars->raised = false;
 	vars->active = 0;
 	vars->idle = 0;
-	vars->least = U32_MAX;
+	vars->least = CCAQ_NONE;
 }
 
 /* Raises or lowers the target at the end of an epoch. */
@@ -226,10 +226,10 @@ static inline void ccaq_adjust(struct ccaq_vars *vars, u32 share)
 			if (vars->rtt && before >= vars->rtt)
 				ccaq_lengthen(vars);
 			rise = (u64)before * (idle - share) >> 12;
-			vars->target += (ccaq_tick)min(rise, 3ULL * before);
+			vars->target += (ccaq_tick)min(rise, (u64)before * 3);
 		}
 	} else {
-		least = vars->least == U32_MAX ? 0 : vars->least;
+		least = vars->least == CCAQ_NONE ? 0 : vars->least;
 		standing = min(least - least / 4, before / 2);
 		creep = (ccaq_tick)((u64)before * (share - idle) >> 13);
 		vars->target -= max(standing, creep);

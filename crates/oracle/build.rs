@@ -32,6 +32,7 @@ fn main() {
     let text = format!("{externs}\nstatic ALL: &[Kernel] = &[{table}];\n");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     fs::write(out.join("kernels.rs"), text).expect("OUT_DIR can be written");
+    algorithms(&out, &SERVO);
     algorithms(&out, &PAPER);
     dql(&out);
 }
@@ -47,8 +48,52 @@ struct Ours {
     entry: &'static str,
 }
 
-const PAPER: Ours =
-    Ours { name: "ccaq_paper", faults: &PAPER_FAULTS, externs: PAPER_EXTERNS, entry: PAPER_ENTRY };
+const SERVO: Ours = Ours { name: "ccaq", faults: &SERVO_FAULTS, externs: SERVO_EXTERNS, entry: SERVO_ENTRY };
+const PAPER: Ours = Ours { name: "ccaq_paper", faults: &PAPER_FAULTS, externs: PAPER_EXTERNS, entry: PAPER_ENTRY };
+
+const SERVO_FAULTS: [(&str, &str, &str); 33] = [
+    ("lowers by half of the standing queue", "least - least / 4", "least - least / 2"),
+    ("lowers by the whole standing queue", "before / 2);", "before);"),
+    ("lowers twice as fast", "(share - idle) >> 13", "(share - idle) >> 12"),
+    ("raises twice as fast", "(idle - share) >> 12", "(idle - share) >> 11"),
+    ("raises without bound", "min(rise, (u64)before * 3)", "rise"),
+    ("takes all idle time for its own", "if (idle <= CCAQ_NOT_OURS)", "if (idle <= 65536)"),
+    ("judges in the first epoch", "if (!vars->began || vars->raised)", "if (vars->raised)"),
+    ("judges twice after a raise", "if (!vars->began || vars->raised)", "if (!vars->began)"),
+    ("an epoch ends too early", "CCAQ_EPOCH * max(", "max("),
+    ("the drop never waits", "vars->target > sojourn) {", "vars->target > sojourn && !vars->began) {"),
+    ("its own silence is evidence", "if (gap <= 2 * ccaq_interval(vars)) {", "if (vars->seen) {"),
+    ("forgets the least sojourn of an empty queue", "	vars->least = 0;\n", ""),
+    ("no floor", "max(CCAQ_LEAST, least)", "CCAQ_LEAST"),
+    ("the floor follows the doubled guess", "min(vars->first_rtt / 8", "min(vars->rtt / 8"),
+    ("no ceiling", "ccaq_tick most = vars->rtt ? vars->rtt : CCAQ_MOST;", "ccaq_tick most = CCAQ_MOST;"),
+    ("the first target is half of the RTT", "vars->target = rtt / 4;", "vars->target = rtt / 2;"),
+    ("takes the longest gap", "if (vars->second_gap > vars->rtt / 4)", "if (0)"),
+    ("takes the second longest gap", "if (vars->second_gap > vars->rtt / 4)", "if (vars->second_gap)"),
+    ("believes a SYN that was sent again", "handshake == CCAQ_REPEATED);", "false);"),
+    ("every RTT is a guess", "vars->guessed = guessed;", "vars->guessed = true;"),
+    ("a guess is doubled more than twice", "min(4 * vars->first_rtt, CCAQ_LONGEST_RTT)", "CCAQ_LONGEST_RTT"),
+    ("a second SYN changes nothing", "if (opens || vars->seen < CCAQ_OPENING)", "if (vars->seen < CCAQ_OPENING)"),
+    ("never forgets", "ccaq_silence(vars, now) > CCAQ_FORGET", "false"),
+    ("corrects in the first episode too", "if (vars->late && vars->has_answered)", "if (vars->late)"),
+    ("never sees an answer", "if (answered) {", "if (answered && !sojourn) {"),
+    ("the second drop does not wait for the queue", "spacing + sojourn)", "spacing)"),
+    ("drops an RTT apart", "max(CCAQ_INTERVAL, 2 * ccaq_rtt(vars))", "max(CCAQ_INTERVAL, ccaq_rtt(vars))"),
+    ("drops the last packet of a sender that does not respond", "sojourn > oldest && !head->last", "sojourn > oldest"),
+    ("ECT(1) takes part", "if (head->scalable)", "if (head->scalable && !head->sojourn)"),
+    ("the link leans to the slowest", "if (!link->cost || cost < link->cost)", "if (!link->cost || cost > link->cost)"),
+    ("counts the time of what was sent as idle", "idle = now - link->done;", "idle = now - link->run_start;"),
+    (
+        "evicts the flow that was silent for the shortest time",
+        "if (age > oldest) {",
+        "if (age && (!oldest || age < oldest)) {",
+    ),
+    (
+        "a queue in use is taken",
+        "age = vars ? 1ULL + ccaq_silence(vars, now) : 0;",
+        "age = vars ? 1ULL + ccaq_silence(vars, now) : 1;",
+    ),
+];
 
 const PAPER_FAULTS: [(&str, &str, &str); 14] = [
     ("the GI is not over at its very end", "if (now < vars->gi_end)", "if (now <= vars->gi_end)"),
@@ -89,6 +134,7 @@ fn algorithms(out: &Path, ours: &Ours) {
         fs::write(&copy, text).expect("OUT_DIR can be written");
         let compiled = cc::Build::new()
             .file(format!("shim/{name}.c"))
+            .include("shim")
             .include(&folder)
             .define("SERIES", number.to_string().as_str())
             .define("IMPL", format!("\"{}\"", copy.display()).as_str())
@@ -106,6 +152,31 @@ fn algorithms(out: &Path, ours: &Ours) {
     let text = format!("{externs}\nstatic ALGORITHMS: &[Algorithm] = &[{table}];\n");
     fs::write(out.join(format!("{name}.rs")), text).expect("OUT_DIR can be written");
 }
+
+const SERVO_EXTERNS: &str = "
+unsafe extern \"C\" {
+    fn servo_new_END(params: *const Params, queues: u32, mtu: u32, skb: u32) -> *mut Opaque;
+    fn servo_free_END(servo: *mut Opaque);
+    fn servo_enqueue_END(servo: *mut Opaque, now: u64, id: u32, bytes: u32, hash: u32, ecn: u32, opens: bool);
+    fn servo_dequeue_END(servo: *mut Opaque, now: u64, id: *mut u32, ecn: *mut u32) -> bool;
+    fn servo_change_END(servo: *mut Opaque, now: u64, params: *const Params);
+    fn servo_drops_END(servo: *const Opaque, count: *mut u32) -> *const Drop;
+    fn servo_look_END(servo: *const Opaque, view: *mut View);
+}
+";
+
+const SERVO_ENTRY: &str = "
+    Algorithm {
+        fault: FAULT,
+        new: servo_new_END,
+        free: servo_free_END,
+        enqueue: servo_enqueue_END,
+        dequeue: servo_dequeue_END,
+        change: servo_change_END,
+        drops: servo_drops_END,
+        look: servo_look_END,
+    },
+";
 
 const PAPER_EXTERNS: &str = "
 unsafe extern \"C\" {

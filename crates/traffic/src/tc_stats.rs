@@ -15,8 +15,12 @@ const NOT_COUNTED: [&str; 9] =
 const OF_RED: [&str; 6] =
     ["prob_mark", "prob_mark_head", "prob_drop", "forced_mark", "forced_mark_head", "forced_drop"];
 /// Disciplines with a class for each flow, and the counters of classes that are summed.
-const FLOWS: [(&str, &[&str]); 3] =
-    [("fq_codel", &["deficit", "count", "lastcount"]), ("sfq", &["allot"]), ("cake", &["deficit", "count"])];
+const FLOWS: [(&str, &[&str]); 4] = [
+    ("fq_codel", &["deficit", "count", "lastcount"]),
+    ("sfq", &["allot"]),
+    ("cake", &["deficit", "count"]),
+    ("ccaq", &["deficit", "target", "rtt", "idle"]),
+];
 /// Disciplines whose classes show whether a flow is in CoDel's dropping state.
 const DROPPING: [&str; 2] = ["fq_codel", "cake"];
 
@@ -127,7 +131,7 @@ fn sums(kind: &str, keys: &[&str], handle: &str, classes: &str) -> Map<String, V
         .collect();
     let after = |block: &[&str], key: &str, places: usize| -> i64 {
         let at = block.iter().position(|word| *word == key);
-        at.and_then(|at| block.get(at + places)?.trim_end_matches('p').parse().ok()).unwrap_or(0)
+        at.and_then(|at| number(block.get(at + places)?)).unwrap_or(0)
     };
     let sum = |key: &str, places| blocks.iter().map(|block| after(block, key, places)).sum::<i64>();
     let mut sums = Map::new();
@@ -140,6 +144,15 @@ fn sums(kind: &str, keys: &[&str], handle: &str, classes: &str) -> Map<String, V
         sums.insert("dropping".to_owned(), dropping.into());
     }
     sums
+}
+
+/// Reads a number of a class: packets (`8p`), microseconds (`4980us`), or a percentage with two decimals (`0.98%`) in
+/// hundredths of a percent.
+fn number(word: &str) -> Option<i64> {
+    match word.strip_suffix('%') {
+        Some(share) => share.replace('.', "").parse().ok(),
+        None => word.trim_end_matches("us").trim_end_matches('p').parse().ok(),
+    }
 }
 
 #[cfg(test)]
@@ -177,6 +190,24 @@ mod tests {
         let sums = json!({"flows": 2, "qlen": 20, "deficit": -84, "count": 421, "lastcount": 16, "dropping": 1});
         assert_eq!(child["classes"], sums);
         assert_eq!(discipline(&asked(), "h2"), None);
+    }
+
+    #[test]
+    fn what_ccaq_learned_about_its_flows_is_summed_and_the_papers_has_our_name() {
+        const CCAQ: &str = r#"[{"kind":"ccaq","handle":"1:","dev":"h0","root":true,"options":{},"drops":1},
+            {"kind":"ccaq_paper","handle":"1:","dev":"h1","root":true,"options":{},"drops":2}]"#;
+        const FLOWS: &str = "class ccaq 1:5d parent 1: \n (dropped 0, overlimits 0 requeues 0) \n backlog 5608b 8p \
+            requeues 0\n  deficit 346 count 4 target 4980us rtt 20000us idle 0.98% of 400000us\nclass ccaq 1:f2 \
+            parent 1: \n backlog 8Kb 12p requeues 0\n  deficit -430 count 1 target 5000us rtt 0us idle 12.00% of 7us\n";
+        let answer = |words: &[String]| {
+            let of_classes = words.contains(&"class".to_owned());
+            Ok(if of_classes { FLOWS.to_owned() } else { CCAQ.to_owned() })
+        };
+        let asked = ask(answer, "").expect("tc answers");
+        let sums = json!({"flows": 2, "qlen": 20, "deficit": -84, "target": 9980, "rtt": 20000, "idle": 1298});
+        assert_eq!(discipline(&asked, "h0").expect("a root")["classes"], sums);
+        let paper = discipline(&asked, "h1").expect("a root");
+        assert_eq!((&paper["kind"], paper.get("classes")), (&json!("ccaq"), None));
     }
 
     #[test]

@@ -91,6 +91,9 @@ mod tests {
 
     #[test]
     fn the_kernel_knows_a_variant_of_ours_by_a_kind_of_its_own() {
-        assert_eq!(all("ccaq limit 9 variant paper"), ["qdisc add dev eth0 root handle 1: stab overhead 4 ccaq_paper limit 9"]);
+        assert_eq!(
+            all("ccaq limit 9 variant paper"),
+            ["qdisc add dev eth0 root handle 1: stab overhead 4 ccaq_paper limit 9"]
+        );
     }
 }

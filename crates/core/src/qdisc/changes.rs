@@ -240,5 +240,8 @@ fn ccaq_needs_no_variant_in_a_change() {
     ccaq.bench.fill(ms(0), 1, 1000, 2);
     ccaq.bench.fill(ms(0), 2, 1000, 2);
     assert_eq!(ccaq.change(ms(1), "ccaq limit 3"), [0]);
-    assert_eq!(ccaq.spec.changed("ccaq flow_limit 5 max_gi 20ms").expect("ccaq").line, "ccaq_paper flow_limit 5 max_gi 20ms");
+    assert_eq!(
+        ccaq.spec.changed("ccaq flow_limit 5 max_gi 20ms").expect("ccaq").line,
+        "ccaq_paper flow_limit 5 max_gi 20ms"
+    );
 }

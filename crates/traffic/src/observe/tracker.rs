@@ -214,6 +214,7 @@ impl<'a> Tracker<'a> {
             probe::ACK_FILTERED => DropReason::AckFilter,
             OVERLIMIT | BAND_LIMIT => DropReason::Overlimit,
             CONGESTED => law,
+            FLOW_LIMIT if matches!(spec, Spec::Ccaq(_)) => DropReason::Penalty,
             FLOW_LIMIT => DropReason::FlowLimit,
             _ if packet.arrival == packet.end
                 && !matches!(spec, Spec::Noqueue(_) | Spec::Fq(_) | Spec::Pie(_) | Spec::FqPie(_)) =>
