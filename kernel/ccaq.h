@@ -62,6 +62,12 @@ typedef u32 ccaq_tick;
  * to a sender that does not respond.
  */
 #define CCAQ_OLDEST		8
+/*
+ * After this many packets of such a sender were dropped, half that age is
+ * enough, and so on.
+ */
+#define CCAQ_PATIENCE		32
+#define CCAQ_MOST_HALVINGS	6
 /* A packet with ECT(1) is marked above this delay (RFC 9332, section A.1). */
 #define CCAQ_STEP		CCAQ_MS(1)
 /* The largest number of drops in one dequeue, as in Linux 7. */
@@ -81,12 +87,14 @@ enum ccaq_handshake {
 };
 
 /*
- * struct ccaq_vars - state of one flow, 60 bytes
+ * struct ccaq_vars - state of one flow, 64 bytes
  * @count: drops since dropping began
  * @lastcount: @count at the last begin of dropping
  * @first_above_time: when the delay will have been above target for an interval
  * @drop_next: when the next drop is due
  * @rec_inv_sqrt: 1/sqrt(@count), in units of 2^-16
+ * @discards: packets dropped because the sender does not respond, since the
+ *	delay was below target; at most 255
  * @seen: number of packets, up to CCAQ_OPENING
  * @dropping: the flow is in an episode of dropping
  * @handshake: enum ccaq_handshake
@@ -114,6 +122,7 @@ struct ccaq_vars {
 	ccaq_tick	first_above_time;
 	ccaq_tick	drop_next;
 	u16		rec_inv_sqrt;
+	u8		discards;
 	u8		seen;
 	u8		dropping:1,
 			handshake:2,

@@ -15,14 +15,16 @@
  *   second longest gap among the first eight packets. Such a guess is doubled
  *   at most twice: if a sender did answer but a second signal had been
  *   necessary, or if the target reached the RTT and the link was still idle.
- * - A target begins at a quarter of the RTT, and stays between an eighth (at
- *   most 20 ms) and one RTT.
+ * - A target begins at a quarter of the RTT (at half of it from 200 ms on), and
+ *   stays between an eighth (at most 20 ms) and one RTT.
  * - The delay must be above target for max(100 ms, RTT). The second drop
  *   follows 2 RTTs and the present delay later, since no answer to the first is
  *   seen before. While a queue drains, nothing is dropped.
  * - Idle time is the time between the end of everything that the link was given
  *   and the next arrival.
- * - A packet that is older than its target by eight intervals is dropped.
+ * - A packet that is older than its target by eight intervals is dropped, as
+ *   its sender does not respond. For every 32 such packets the age is halved,
+ *   down to an eighth of an interval.
  * - A packet with ECT(1) is marked above 1 ms, and adjusts nothing.
  *
  * The law and its arithmetic are CoDel's. The algorithm needs only 64-bit
@@ -91,6 +93,14 @@ static inline ccaq_tick ccaq_spacing(const struct ccaq_vars *vars)
 	return max(CCAQ_INTERVAL, 2 * ccaq_rtt(vars));
 }
 
+/* Returns the age from which on packets are dropped. */
+static inline ccaq_tick ccaq_oldest(const struct ccaq_vars *vars)
+{
+	u32 halvings = min(vars->discards / CCAQ_PATIENCE, CCAQ_MOST_HALVINGS);
+
+	return vars->target + (CCAQ_OLDEST * ccaq_interval(vars) >> halvings);
+}
+
 /* The round trip. */
 
 /*
@@ -108,17 +118,20 @@ static inline void ccaq_bound(struct ccaq_vars *vars)
 
 /*
  * Sets the RTT, 0 if it is unknown, and the first target: a quarter of it,
- * which CUBIC needs.
+ * which CUBIC needs. From 133 ms on it is more, up to half of it from 200 ms
+ * on: there a sender takes minutes to recover from a cut that was one too many.
  */
 static inline void ccaq_learn(struct ccaq_vars *vars, ccaq_tick rtt,
 			      bool guessed)
 {
+	ccaq_tick long_rtt = rtt > CCAQ_INTERVAL ? rtt - CCAQ_INTERVAL : 0;
+
 	vars->seen = CCAQ_OPENING;
 	vars->rtt = rtt;
 	vars->first_rtt = rtt;
 	vars->guessed = guessed;
 	if (rtt)
-		vars->target = rtt / 4;
+		vars->target = max(rtt / 4, min(rtt / 2, long_rtt));
 	ccaq_bound(vars);
 }
 
@@ -380,10 +393,11 @@ static inline enum ccaq_verdict ccaq_head(struct ccaq_vars *vars,
 					  u32 share)
 {
 	ccaq_tick sojourn = head->sojourn;
-	ccaq_tick oldest = vars->target + CCAQ_OLDEST * ccaq_interval(vars);
 
-	if (sojourn > oldest && !head->last) {
+	if (sojourn > ccaq_oldest(vars) && !head->last) {
 		vars->count++;
+		if (vars->discards < 255)
+			vars->discards++;
 		return CCAQ_DISCARD;
 	}
 	/* Such a sender keeps its queue at the step by itself. */
@@ -392,6 +406,7 @@ static inline enum ccaq_verdict ccaq_head(struct ccaq_vars *vars,
 							    CCAQ_PASS;
 	vars->least = min(vars->least, sojourn);
 	if (sojourn < vars->target || head->small) {
+		vars->discards = 0;
 		vars->first_above_time = 0;
 		ccaq_stop(vars);
 		return CCAQ_PASS;
@@ -413,6 +428,7 @@ static inline enum ccaq_verdict ccaq_head(struct ccaq_vars *vars,
 /* The flow's queue was found empty at its turn. */
 static inline void ccaq_empty(struct ccaq_vars *vars)
 {
+	vars->discards = 0;
 	vars->first_above_time = 0;
 	vars->least = 0;
 	ccaq_stop(vars);

@@ -51,7 +51,7 @@ struct Ours {
 const SERVO: Ours = Ours { name: "ccaq", faults: &SERVO_FAULTS, externs: SERVO_EXTERNS, entry: SERVO_ENTRY };
 const PAPER: Ours = Ours { name: "ccaq_paper", faults: &PAPER_FAULTS, externs: PAPER_EXTERNS, entry: PAPER_ENTRY };
 
-const SERVO_FAULTS: [(&str, &str, &str); 33] = [
+const SERVO_FAULTS: [(&str, &str, &str); 35] = [
     ("lowers by half of the standing queue", "least - least / 4", "least - least / 2"),
     ("lowers by the whole standing queue", "before / 2);", "before);"),
     ("lowers twice as fast", "(share - idle) >> 13", "(share - idle) >> 12"),
@@ -67,7 +67,7 @@ const SERVO_FAULTS: [(&str, &str, &str); 33] = [
     ("no floor", "max(CCAQ_LEAST, least)", "CCAQ_LEAST"),
     ("the floor follows the doubled guess", "min(vars->first_rtt / 8", "min(vars->rtt / 8"),
     ("no ceiling", "ccaq_tick most = vars->rtt ? vars->rtt : CCAQ_MOST;", "ccaq_tick most = CCAQ_MOST;"),
-    ("the first target is half of the RTT", "vars->target = rtt / 4;", "vars->target = rtt / 2;"),
+    ("the first target is half of the RTT", "max(rtt / 4, min(rtt / 2, long_rtt))", "rtt / 2"),
     ("takes the longest gap", "if (vars->second_gap > vars->rtt / 4)", "if (0)"),
     ("takes the second longest gap", "if (vars->second_gap > vars->rtt / 4)", "if (vars->second_gap)"),
     ("believes a SYN that was sent again", "handshake == CCAQ_REPEATED);", "false);"),
@@ -79,7 +79,9 @@ const SERVO_FAULTS: [(&str, &str, &str); 33] = [
     ("never sees an answer", "if (answered) {", "if (answered && !sojourn) {"),
     ("the second drop does not wait for the queue", "spacing + sojourn)", "spacing)"),
     ("drops an RTT apart", "max(CCAQ_INTERVAL, 2 * ccaq_rtt(vars))", "max(CCAQ_INTERVAL, ccaq_rtt(vars))"),
-    ("drops the last packet of a sender that does not respond", "sojourn > oldest && !head->last", "sojourn > oldest"),
+    ("drops the last packet of a sender that does not respond", "sojourn > ccaq_oldest(vars) && !head->last", "sojourn > ccaq_oldest(vars)"),
+    ("patience has no end", "vars->discards++;", ""),
+    ("patience stays lost", "		vars->discards = 0;\n", ""),
     ("ECT(1) takes part", "if (head->scalable)", "if (head->scalable && !head->sojourn)"),
     ("the link leans to the slowest", "if (!link->cost || cost < link->cost)", "if (!link->cost || cost > link->cost)"),
     ("counts the time of what was sent as idle", "idle = now - link->done;", "idle = now - link->run_start;"),
