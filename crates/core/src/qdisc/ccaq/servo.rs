@@ -49,6 +49,9 @@ use alloc::vec::Vec;
 /// The most packets dropped at once from the queue with the most bytes, as in fq_codel.
 const DROP_BATCH: u32 = 64;
 
+/// The least quantum, as in Linux's fq_codel: with fewer bytes a large packet would take very many rounds.
+const LEAST_QUANTUM: u32 = 256;
+
 /// Counters.
 #[derive(Clone, Copy, Default, Debug)]
 struct Counters {
@@ -96,7 +99,7 @@ impl<P: Packet + Copy> Servo<P> {
         }
         Servo {
             limit: params.limit as usize,
-            quantum: params.quantum.unwrap_or(context.mtu),
+            quantum: params.quantum.unwrap_or(context.mtu).max(LEAST_QUANTUM),
             memory_limit: u64::from(params.memory_limit),
             skb: u64::from(context.skb),
             ecn: params.ecn,
@@ -277,7 +280,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Servo<P> {
             return Err(Unchangeable);
         }
         self.limit = params.limit as usize;
-        self.quantum = params.quantum.unwrap_or(self.quantum);
+        self.quantum = params.quantum.unwrap_or(self.quantum).max(LEAST_QUANTUM);
         self.memory_limit = u64::from(params.memory_limit);
         self.ecn = params.ecn;
         self.share = share(params.idle);
