@@ -34,7 +34,7 @@ echo '{{"ok": true}}' >ended.json
 {box} poweroff -f
 """
 """The number of changes of a discipline that the module can store."""
-OURS = ("sch_ccaq_paper",)
+OURS = ("sch_ccaq", "sch_ccaq_paper")
 """Our modules with disciplines."""
 
 
@@ -73,6 +73,10 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (24, "fq limit 1000"),
         (33, "fq limit 10000 flow_limit 20"),
         (37, "fq limit 1000 orphan_mask 15"),
+        (17, "ccaq"),
+        (23, "ccaq limit 1000"),
+        (30, "ccaq limit 300 flows 64 noecn"),
+        (39, "ccaq limit 1000 quantum 300 memory_limit 300000 idle 0.5%"),
         (31, "ccaq variant paper limit 500 flow_limit 20 max_gi 50ms"),
         (36, "pfifo_head_drop limit 100"),
         (24, "pie limit 300 ecn target 5ms"),
@@ -183,6 +187,8 @@ def test_the_kernel_and_core_agree_on_what_a_change_of_cake_does_to_its_tins(
         (29, "dualpi2 limit 1000"),
         (36, "prio"),
         (36, "tbf rate 4mbit burst 4000 child pfifo_head_drop limit 100"),
+        (23, "ccaq"),
+        (31, "ccaq limit 300 flows 64"),
         (31, "ccaq variant paper"),
         (28, "bfifo limit 150000"),
     ],
@@ -247,7 +253,7 @@ def test_the_kernel_accepts_every_line_that_core_prints_for_tc(kernel: Kernel, t
     stress = program("kernel/tests/stress.py")
     lines = (traces / "lines.txt").read_text().splitlines()
     kinds = {line.split()[0] for line in lines}
-    assert {"pfifo", "bfifo", "codel", "fq_codel", "fq", "ccaq_paper", "pie", "fq_pie", "dualpi2"} <= kinds
+    assert {"pfifo", "bfifo", "codel", "fq_codel", "fq", "ccaq", "ccaq_paper", "pie", "fq_pie", "dualpi2"} <= kinds
     assert len(lines) > 250
     # One tc for all lines: the kernel gets the same messages, and a process for each line takes most of a minute.
     both = (f"qdisc replace dev dut0 root {line}\nqdisc del dev dut0 root\n" for line in lines)
@@ -307,8 +313,8 @@ def test_a_module_of_another_name_does_not_pass_for_the_kernels_own(
     assert "codel is the kernel's own: the module sch_ccaq_paper registers another name" in result.stderr
 
 
-def test_a_shaper_holds_the_papers_ccaq_and_dualpi2(sojourn: Run, kernel: Kernel, tmp_path: Path) -> None:
+def test_a_shaper_holds_both_variants_of_ccaq_and_dualpi2(sojourn: Run, kernel: Kernel, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(HEADER + "0,enqueue,1,1500,0\n9,dequeue,,,\n")
-    for child in ("ccaq variant paper", "dualpi2"):
+    for child in ("ccaq", "ccaq variant paper", "dualpi2"):
         asked = ("--qdisc", f"tbf rate 10mbit burst 5000 limit 50000 child {child}")
         assert "delivered" in sojourn("replay", "t.csv", "--world", "kernel", *asked).stdout

@@ -76,6 +76,28 @@ def test_the_papers_ccaq_below_htb_passes_a_flood_and_changes_under_it(
     assert any(int(count) > 0 for count in shed), "buffers shrank under the flood"
 
 
+@pytest.mark.parametrize(("variant", "cpus"), [("debug", 1), ("debian", 4)])
+@pytest.mark.parametrize(("script", "flows", "queues"), [("ccaq-htb", 40, 1), ("ccaq-mq", 2000, 2)])
+def test_ccaq_passes_a_flood_and_changes_under_it(
+    stress: ModuleType, tmp_path: Path, variant: str, cpus: int, script: str, flows: int, queues: int
+) -> None:
+    """Below htb, and below every other parent that peeks or counts what its child drops."""
+    wanted = stress.Wanted(
+        script=(FOLDER / f"{script}.stress").read_text(),
+        variant=variant,
+        cpus=cpus,
+        flows=flows,
+        queues=queues,
+        delay_ns=2000,
+        plugin=modules.tc_plugins() / "q_ccaq.so",
+    )
+    ended, found = stress.stress(stress.with_modules(kernel_or_skip(variant), [ROOT / "kernel"]), wanted, tmp_path)
+    assert found == []
+    assert ended.error is None
+    refused = re.findall(r"errors: (\d+)", (tmp_path / "flood").read_text())
+    assert any(int(count) > 1000 for count in refused), "at several times the rate"
+
+
 def test_a_command_that_fails_is_a_fault(stress: ModuleType, tmp_path: Path) -> None:
     script = "tc qdisc add dev dut0 root nonsense\n! tc qdisc add dev dut0 root pfifo limit 7\nfly away\ndrain"
     _ended, found = stress.stress(find_any(), stress.Wanted(script=script, drain_s=1), tmp_path)

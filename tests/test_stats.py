@@ -51,6 +51,9 @@ LINES = (
     "htb rate 5mbit child codel",
     "htb rate 5mbit",
     "htb rate 5mbit child cake besteffort",
+    "ccaq limit 300",
+    "ccaq memory_limit 100000 flows 8",
+    "htb rate 5mbit child ccaq",
     "ccaq variant paper",
 )
 WHEN_ASKED_US = {"drop_next", "delay-c", "delay-l"}

@@ -58,7 +58,13 @@ LINES = {
         "fq limit 1000 maxrate 200kbit",
         "fq limit 3000 flow_limit 30 maxrate 3mbit orphan_mask 63 low_rate_threshold 5mbit",
     ),
-    "ccaq": ("ccaq variant paper", "ccaq variant paper limit 500 flow_limit 20 max_gi 50ms"),
+    "ccaq": (
+        "ccaq",
+        "ccaq variant paper",
+        "ccaq limit 300 flows 64 noecn",
+        "ccaq variant paper limit 500 flow_limit 20 max_gi 50ms",
+        "ccaq quantum 300 memory_limit 300000 idle 0.5%",
+    ),
     "pie": (
         "pie limit 1000",
         "pie limit 300 ecn target 5ms",
@@ -160,6 +166,10 @@ CHANGES = {
         | pacing | limit 3000 | maxrate 30mbit | quantum 300 | buckets 32 | orphan_mask 15
         """,
     "ccaq": """
+        limit 1 | limit 50 | limit 5000 | memory_limit 40000 | memory_limit 32Mb | quantum 300 | quantum 9000 |
+        idle 0.1% | idle 5% | idle 1% | ecn | noecn | limit 500 memory_limit 500000
+        """,
+    "ccaq variant paper": """
         limit 1 | limit 50 | limit 5000 | flow_limit 3 | flow_limit 60 | max_gi 5ms | multiplier 0.5 |
         multiplier 3 max_increase 4 | max_gi_rtts 4 | quantum 300 | initial_quantum 1514
         """,
@@ -214,6 +224,8 @@ CHANGES = {
         """,
 }
 """Parameters that change on the way, by discipline; fq has others where it has a `maxrate`."""
+OWN_CHANGES = {"fq maxrate": "fq .* maxrate ", "ccaq variant paper": "ccaq variant paper"}
+"""The entries of CHANGES that are for some of a discipline's lines, and a pattern of these lines."""
 HOLD_BACK = re.compile("tbf|htb|cake bandwidth|.* maxrate ")
 """Lines of disciplines that hold packets back although the link asks: a trace says when it does."""
 SINCE = {"dualpi2": (6, 17)}
@@ -300,7 +312,8 @@ def written(folder: Path) -> list[Trace]:
 def with_changes(folder: Path, trace: Trace, line: str) -> Trace:
     """Adds one to five changes of the discipline's parameters to a trace, some of them at the time of an arrival."""
     kind = line.split()[0]
-    pool = CHANGES["fq maxrate" if " maxrate " in line else kind].split("|")
+    own = [name for name, pattern in OWN_CHANGES.items() if re.match(pattern, line)]
+    pool = CHANGES[own[0] if own else kind].split("|")
     draw = random.Random(f"{trace.name} {line}")
     header, *rows = trace.file.read_bytes().splitlines()
     times = [int(row.split(b",", 1)[0]) for row in rows]
@@ -317,7 +330,7 @@ def with_changes(folder: Path, trace: Trace, line: str) -> Trace:
 def changed(folder: Path, traces: list[Trace]) -> list[tuple[Trace, str]]:
     """Returns the pairs of disciplines and traces with changes."""
     pairs = []
-    for kind in [kind for kind in CHANGES if kind != "fq maxrate"]:
+    for kind in [kind for kind in CHANGES if kind not in OWN_CHANGES]:
         lines = LINES.get(kind, ("codel", "codel limit 300 target 10ms ecn"))
         for number, trace in enumerate(traces):
             line = lines[number % len(lines)]

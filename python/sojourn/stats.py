@@ -28,6 +28,13 @@ LAYOUTS: dict[str, tuple[str, ...]] = {
         "[pkts_too_long {pkts_too_long}]",
     ),
     "ccaq": (
+        "drop_overlimit {drop_overlimit} drop_overmemory {drop_overmemory} drop_unresponsive {drop_unresponsive}",
+        "new_flow_count {new_flow_count} collisions {collisions} ecn_mark {ecn_mark} ce_mark {ce_mark}"
+        " memory_used {memory_used}",
+        "new_flows_len {new_flows_len} old_flows_len {old_flows_len}",
+        "idle_time {idle_time:us} target {min_target:us} to {max_target:us} rtt {min_rtt:us} to {max_rtt:us}",
+    ),
+    "ccaq_paper": (
         "flows {flows} (inactive {inactive} throttled {throttled_flows}) limits {min_limit} to {max_limit}p",
         "enlarged {enlarged} shrunk {shrunk} shed {shed} flows_plimit {flows_plimit}",
         "gc {gc} throttled {throttled} ce_mark {ce_mark} pkts_too_long {pkts_too_long}"
@@ -135,7 +142,9 @@ def itself(stats: Stats) -> list[str]:
     """The lines that only this kind has, not yet wrapped."""
     if "tins" in stats:
         return [*_cake(stats)]
-    layout = LAYOUTS.get(stats["kind"])
+    # Both variants of ccaq have its name, as in a line.
+    kind = "ccaq_paper" if stats["kind"] == "ccaq" and "min_limit" in stats else stats["kind"]
+    layout = LAYOUTS.get(kind)
     if layout is None:
         rest = " ".join(f"{key} {value}" for key, value in stats.items() if key not in COMMON)
         return [f"  {rest}"] if rest else []
