@@ -87,7 +87,7 @@ enum ccaq_handshake {
 };
 
 /*
- * struct ccaq_vars - state of one flow, 64 bytes
+ * struct ccaq_vars - state of one flow, 68 bytes
  * @count: drops since dropping began
  * @lastcount: @count at the last begin of dropping
  * @first_above_time: when the delay will have been above target for an interval
@@ -98,23 +98,27 @@ enum ccaq_handshake {
  * @seen: number of packets, up to CCAQ_OPENING
  * @dropping: the flow is in an episode of dropping
  * @handshake: enum ccaq_handshake
- * @guessed: the RTT is a guess, which may be corrected
+ * @guessed: the RTT is a guess, which may be too short
  * @has_answered: an episode of dropping is over
- * @late: this episode needed a second signal
+ * @repeated: this episode has had a second signal
+ * @shrunk: the queue has shrunk in this episode
  * @began: an epoch has begun
  * @raised: the target was raised at the end of the last epoch, and the drop
  *	waited
  * @target: the delay above which the queue is too long
  * @rtt: the RTT without the queue, 0 if unknown; the longest gap while the
  *	first packets come
- * @first_rtt: the RTT as it was measured first
- * @second_gap: the second longest gap of the first packets
+ * @second_gap: the second longest gap of the first packets; later the last
+ *	response, if it was much shorter than the RTT, otherwise 0
  * @last_arrival: time of the last arrival
  * @least: the least sojourn of the epoch
  * @active: how long the flow was sending in the epoch
  * @idle: for how long of @active the link was idle
  * @seen_idle: the link's idle time at the last arrival
- * @signalled: the sojourn at the last signal
+ * @peak: the longest sojourn since the last signal, or since the last time
+ *	when the queue had shrunk
+ * @signal: time of the first signal of the episode
+ * @peak_arrival: arrival of the last packet that waited for about @peak
  */
 struct ccaq_vars {
 	u32		count;
@@ -124,23 +128,25 @@ struct ccaq_vars {
 	u16		rec_inv_sqrt;
 	u8		discards;
 	u8		seen;
-	u8		dropping:1,
+	u16		dropping:1,
 			handshake:2,
 			guessed:1,
 			has_answered:1,
-			late:1,
+			repeated:1,
+			shrunk:1,
 			began:1,
 			raised:1;
 	ccaq_tick	target;
 	ccaq_tick	rtt;
-	ccaq_tick	first_rtt;
 	ccaq_tick	second_gap;
 	ccaq_tick	last_arrival;
 	ccaq_tick	least;
 	ccaq_tick	active;
 	ccaq_tick	idle;
 	ccaq_tick	seen_idle;
-	ccaq_tick	signalled;
+	ccaq_tick	peak;
+	ccaq_tick	signal;
+	ccaq_tick	peak_arrival;
 };
 
 /*

@@ -11,10 +11,12 @@
  * least delay, which served nothing, or by a small step. When it is raised
  * above the present delay, the drop waits.
  *
- * - The RTT is the gap after a SYN or SYN-ACK. Without a handshake it is the
- *   second longest gap among the first eight packets. Such a guess is doubled
- *   at most twice: if a sender did answer but a second signal had been
- *   necessary, or if the target reached the RTT and the link was still idle.
+ * - The RTT is the gap after a SYN or SYN-ACK. Without a handshake it is guessed
+ *   from the gaps of the first eight packets. Each episode of dropping shows it
+ *   again: the packets that waited longest arrived one RTT after the signal. So
+ *   the RTT is shortened if two responses in a row say so, and a guess is
+ *   lengthened too. A guess is also doubled if the target has reached it and
+ *   the link is still idle.
  * - A target begins at a quarter of the RTT (at half of it from 200 ms on), and
  *   stays between an eighth (at most 20 ms) and one RTT.
  * - The delay must be above target for max(100 ms, RTT). The second drop
@@ -110,38 +112,35 @@ static inline ccaq_tick ccaq_oldest(const struct ccaq_vars *vars)
 static inline void ccaq_bound(struct ccaq_vars *vars)
 {
 	ccaq_tick most = vars->rtt ? vars->rtt : CCAQ_MOST;
-	ccaq_tick least = min(vars->first_rtt / 8, CCAQ_HIGHEST_FLOOR);
+	ccaq_tick least = min(vars->rtt / 8, CCAQ_HIGHEST_FLOOR);
 
 	vars->target = min(vars->target, most);
 	vars->target = max(vars->target, max(CCAQ_LEAST, least));
 }
 
 /*
- * Sets the RTT, 0 if it is unknown, and the first target: a quarter of it,
+ * Returns the target to begin with, for a flow of this RTT: a quarter of it,
  * which CUBIC needs. From 133 ms on it is more, up to half of it from 200 ms
  * on: there a sender takes minutes to recover from a cut that was one too many.
  */
+static inline ccaq_tick ccaq_first_target(ccaq_tick rtt)
+{
+	ccaq_tick beyond = rtt > CCAQ_INTERVAL ? rtt - CCAQ_INTERVAL : 0;
+
+	return max(rtt / 4, min(rtt / 2, beyond));
+}
+
+/* Sets the RTT, 0 if it is unknown, and the first target. */
 static inline void ccaq_learn(struct ccaq_vars *vars, ccaq_tick rtt,
 			      bool guessed)
 {
-	ccaq_tick long_rtt = rtt > CCAQ_INTERVAL ? rtt - CCAQ_INTERVAL : 0;
-
 	vars->seen = CCAQ_OPENING;
 	vars->rtt = rtt;
-	vars->first_rtt = rtt;
 	vars->guessed = guessed;
+	vars->second_gap = 0;
 	if (rtt)
-		vars->target = max(rtt / 4, min(rtt / 2, long_rtt));
+		vars->target = ccaq_first_target(rtt);
 	ccaq_bound(vars);
-}
-
-/* Doubles a guess that was too short, up to four times the first guess. */
-static inline void ccaq_lengthen(struct ccaq_vars *vars)
-{
-	ccaq_tick most = min(4 * vars->first_rtt, CCAQ_LONGEST_RTT);
-
-	if (vars->guessed)
-		vars->rtt = min(2 * vars->rtt, most);
 }
 
 /*
@@ -236,8 +235,10 @@ static inline void ccaq_adjust(struct ccaq_vars *vars, u32 share)
 
 	if (idle > share) {
 		if (idle <= CCAQ_NOT_OURS) {
-			if (vars->rtt && before >= vars->rtt)
-				ccaq_lengthen(vars);
+			/* As high as it may be: the RTT is longer. */
+			if (vars->guessed && before >= vars->rtt)
+				vars->rtt = min(2 * vars->rtt,
+						CCAQ_LONGEST_RTT);
 			rise = (u64)before * (idle - share) >> 12;
 			vars->target += (ccaq_tick)min(rise, (u64)before * 3);
 		}
@@ -297,15 +298,38 @@ static inline ccaq_tick ccaq_step(const struct ccaq_vars *vars,
 }
 
 /*
- * The sender has answered. If it needed more than one signal, the signals came
- * too early, so that the RTT is longer than assumed. In the first episode, slow
- * start may need several.
+ * Compares the RTT with the sender's response. The queue is at its longest when
+ * the packets arrive that the sender sent just before it learned of the signal:
+ * one RTT after the signal. If other flows come or go meanwhile, the response
+ * may seem shorter, so two in a row are needed to shorten the RTT; except in
+ * the first episode, where slow start makes it clear. It may seem longer as
+ * well, so only a guess is lengthened, and not in slow start, which may need
+ * several signals.
  */
-static inline void ccaq_answered(struct ccaq_vars *vars)
+static noinline void ccaq_check_rtt(struct ccaq_vars *vars)
 {
-	if (vars->late && vars->has_answered)
-		ccaq_lengthen(vars);
-	vars->late = false;
+	ccaq_tick last, response = vars->peak_arrival - vars->signal;
+
+	if (!vars->rtt || (s32)response <= 0)
+		return;
+	last = vars->second_gap;
+	vars->second_gap = 0;
+	if (!vars->repeated && response < vars->rtt / 2) {
+		if (last || !vars->has_answered) {
+			response = max(response, last);
+			vars->rtt = max(response, CCAQ_SHORTEST_RTT);
+			vars->guessed = true;
+			vars->target = min(vars->target,
+					   ccaq_first_target(vars->rtt));
+			ccaq_bound(vars);
+		} else {
+			vars->second_gap = response;
+		}
+	} else if (vars->guessed && vars->has_answered &&
+		   response > vars->rtt + vars->rtt / 2) {
+		vars->rtt = min(response, CCAQ_LONGEST_RTT);
+		ccaq_bound(vars);
+	}
 }
 
 /* Ends the episode of dropping, if there is one. */
@@ -313,7 +337,7 @@ static inline void ccaq_stop(struct ccaq_vars *vars)
 {
 	if (vars->dropping) {
 		vars->dropping = false;
-		ccaq_answered(vars);
+		ccaq_check_rtt(vars);
 		vars->has_answered = true;
 	}
 }
@@ -326,8 +350,11 @@ static inline void ccaq_start(struct ccaq_vars *vars, ccaq_tick now,
 	u32 delta = vars->count - vars->lastcount;
 
 	vars->dropping = true;
-	vars->late = false;
-	vars->signalled = sojourn;
+	vars->repeated = false;
+	vars->shrunk = false;
+	vars->signal = now;
+	vars->peak = sojourn;
+	vars->peak_arrival = now - sojourn;
 	if (delta > 1 && ccaq_after(16 * spacing, now - vars->drop_next)) {
 		vars->count = delta;
 		ccaq_next_root(vars);
@@ -362,15 +389,15 @@ static noinline enum ccaq_verdict ccaq_too_long(struct ccaq_vars *vars,
 		 * If the queue has shrunk since the last signal, the sender has
 		 * answered, and the queue drains by itself.
 		 */
-		answered = sojourn < vars->signalled - vars->signalled / 16;
-		vars->signalled = sojourn;
+		answered = sojourn < vars->peak - vars->peak / 16;
+		vars->peak = sojourn;
 		if (answered) {
-			ccaq_answered(vars);
+			vars->shrunk = true;
 			spacing = ccaq_spacing(vars);
 			vars->drop_next = now + ccaq_step(vars, spacing);
 			return CCAQ_PASS;
 		}
-		vars->late = true;
+		vars->repeated = true;
 	}
 	spacing = ccaq_spacing(vars);
 	if (signals == CCAQ_MOST_DROPS) {
@@ -405,6 +432,11 @@ static inline enum ccaq_verdict ccaq_head(struct ccaq_vars *vars,
 		return sojourn > CCAQ_STEP && !head->last ? CCAQ_SIGNAL :
 							    CCAQ_PASS;
 	vars->least = min(vars->least, sojourn);
+	if (vars->dropping) {
+		vars->peak = max(vars->peak, sojourn);
+		if (!vars->shrunk && sojourn >= vars->peak - vars->peak / 16)
+			vars->peak_arrival = now - sojourn;
+	}
 	if (sojourn < vars->target || head->small) {
 		vars->discards = 0;
 		vars->first_above_time = 0;
