@@ -8,14 +8,7 @@
 #ifndef SOJOURN_CCAQ_PAPER_H
 #define SOJOURN_CCAQ_PAPER_H
 
-#ifdef __KERNEL__
 #include <linux/types.h>
-#else
-#include <stdbool.h>
-#include <stdint.h>
-typedef uint32_t u32;
-typedef uint64_t u64;
-#endif
 
 /* Factors are in millionths, as the kernel has no floating point. */
 #define CCAQ_ONE	1000000ULL

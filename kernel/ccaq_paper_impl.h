@@ -44,16 +44,9 @@
 #ifndef SOJOURN_CCAQ_PAPER_IMPL_H
 #define SOJOURN_CCAQ_PAPER_IMPL_H
 
-#include "ccaq_paper.h"
-
-#ifdef __KERNEL__
 #include <linux/math64.h>
-#else
-static inline u64 div64_u64(u64 dividend, u64 divisor)
-{
-	return dividend / divisor;
-}
-#endif
+
+#include "ccaq_paper.h"
 
 /*
  * Returns a * b / c, rounded down, or U64_MAX on overflow. @c must not be 0.

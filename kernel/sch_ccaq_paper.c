@@ -640,7 +640,7 @@ static int ccaq_check(struct nlattr **tb, struct netlink_ext_ack *extack)
 	}
 	if (tb[TCA_CCAQ_MAX_GI]) {
 		value = nla_get_u64(tb[TCA_CCAQ_MAX_GI]);
-		if (!value || value > 3600 * NSEC_PER_SEC) {
+		if (!value || value > 3600ULL * NSEC_PER_SEC) {
 			NL_SET_ERR_MSG(extack, "max_gi: up to an hour");
 			return -EINVAL;
 		}

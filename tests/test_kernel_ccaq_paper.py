@@ -3,98 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conftest import Run, skip_loudly
-from sojourn.errors import Refusal
-from sojourn.kernel import Kernel, boot, find, modules, tools
+import guest_senders
+from conftest import Run
+from guest_senders import WAYS
 
-INIT = """\
-#!{box} sh
-{box} mount -t proc proc /proc
-{box} mount -t sysfs sysfs /sys
-{box} mount -t tmpfs tmpfs /run
-{box} mount -t tmpfs tmpfs /mnt
-{box} mkdir /run/netns /mnt/run /mnt/modules
-{box} mount -t hostfs -o /proc/self/cwd/modules none /mnt/modules
-{box} mount -t hostfs -o /proc/self/cwd/run none /mnt/run
-cd /mnt/run
-{box} insmod /mnt/modules/sch_ccaq_paper.ko
-export TC_LIB_DIR="$PWD"
-{box} sh ./network.sh >said 2>&1
-{box} sync
-{box} poweroff -f
-"""
-NETWORK = """\
-set -eux
-ip() {{ {ip} "$@"; }}
-tc() {{ {tc} "$@"; }}
-ip netns add far
-ip link set lo up
-ip link add dut0 type veth peer name dut1 netns far
-# The inner of two tags is in the packet itself.
-ip link add link dut0 name dut0.4 type vlan id 4
-ip link add link dut0.4 name dut0.5 type vlan id 5
-ip -n far link add link dut1 name dut1.4 type vlan id 4
-ip -n far link add link dut1.4 name dut1.5 type vlan id 5
-ip addr add 10.9.0.1/24 dev dut0
-ip addr add fd09::1/64 dev dut0 nodad
-ip addr add 10.9.5.1/24 dev dut0.5
-ip -n far addr add 10.9.0.2/24 dev dut1
-ip -n far addr add fd09::2/64 dev dut1 nodad
-ip -n far addr add 10.9.5.2/24 dev dut1.5
-for device in dut0 dut0.4 dut0.5; do ip link set $device up; done
-for device in lo dut1 dut1.4 dut1.5; do ip -n far link set $device up; done
-tc -n far qdisc add dev dut1 root netem delay 50ms limit 10000
-ip netns exec far {python} far.py &
-# Neighbours learn of each other; a way that does not carry a packet is seen below, where near.py connects.
-for address in 10.9.0.2 fd09::2 10.9.5.2; do ping -c 2 $address || true; done
-for way in {ways}; do
-    tc qdisc replace dev dut0 root handle 1: ccaq_paper max_gi_rtts 4
-    {python} near.py "$way"
-    tc -s -j qdisc show dev dut0 >"$way.json"
-    tc -s qdisc show dev dut0 >"$way.text"
-    tc qdisc del dev dut0 root
-done
-echo '{{"ok": true}}' >ended.json
-"""
-FAR = """\
-import socket
-
-listener = socket.create_server(("::", 7), family=socket.AF_INET6, dualstack_ipv6=True)
-while True:
-    connection, _ = listener.accept()
-    while connection.recv(65536):
-        pass
-    connection.close()
-"""
-NEAR = """\
-import socket, sys, time
-
-way = sys.argv[1]
-if way == "udp":
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-        for _ in range(20):
-            sender.sendto(b"x" * 1000, ("10.9.0.2", 9))
-    sys.exit()
-address = {"ipv4": "10.9.0.2", "vlan": "10.9.5.2"}.get(way, "fd09::2")
-sender = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
-if way == "ipv6-options":
-    # Padding of four bytes in a header of destination options (59), before TCP's.
-    sender.setsockopt(socket.IPPROTO_IPV6, 59, bytes([0, 0, 1, 4, 0, 0, 0, 0]))
-sender.connect((address, 7))
-time.sleep(0.5)
-sender.sendall(b"x" * 20000)
-time.sleep(0.5)
-sender.close()
-time.sleep(0.5)
-"""
-WAYS = ("ipv4", "ipv6", "ipv6-options", "vlan", "udp")
 DROP = """\
 duration = "10s"
 measure = ["5s", "10s"]
@@ -122,33 +39,11 @@ rwnd = 108
 
 
 @pytest.fixture(scope="module")
-def kernel() -> Kernel:
-    """The kernel that 'make test' built or restored, with our module only."""
-    try:
-        found = find()
-        modules.tc_plugins()
-        tools.real("busybox", "busybox-static")
-    except Refusal as error:
-        skip_loudly(str(error))
-        raise
-    return replace(found, modules={"sch_ccaq_paper": found.modules["sch_ccaq_paper"]})
-
-
-@pytest.fixture(scope="module")
-def seen(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the output of `tc -s` after a connection over 50 ms, for each encapsulation of packets."""
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the output of `tc -s` during a transfer over 50 ms, for each encapsulation of packets."""
     folder = tmp_path_factory.mktemp("guest")
-    box = tools.real("busybox", "busybox-static")
-    names = {"ip": tools.real("ip", "iproute2"), "tc": tools.real("tc", "iproute2"), "python": sys.executable}
-    (folder / "network.sh").write_text(NETWORK.format(ways=" ".join(WAYS), **names))
-    (folder / "far.py").write_text(FAR)
-    (folder / "near.py").write_text(NEAR)
-    (folder / "q_ccaq_paper.so").write_bytes((modules.tc_plugins() / "q_ccaq_paper.so").read_bytes())
-    init = folder / "init.sh"
-    init.write_text(INIT.format(box=box))
-    init.chmod(0o755)
-    ended = boot(kernel, "{}", folder, program=init, timeout_s=120)
-    assert ended.error is None, (folder / "said").read_text() + ended.console
+    before = ["tc qdisc add dev dut0 root handle 1: ccaq_paper max_gi_rtts 4"]
+    guest_senders.play(guest_senders.kernel_with("sch_ccaq_paper"), folder, "ccaq_paper", before)
     return folder
 
 

@@ -1,4 +1,4 @@
-/* For kernel/ccaq_impl.h in user space. */
+/* For the algorithms of kernel/ in user space. */
 #ifndef SHIM_LINUX_COMPILER_H
 #define SHIM_LINUX_COMPILER_H
 

@@ -1,4 +1,4 @@
-/* For kernel/ccaq_impl.h in user space. As in the kernel, each argument is evaluated once and both are of one type. */
+/* For the algorithms of kernel/ in user space. As in the kernel, each argument is evaluated once and both are of one type. */
 #ifndef SHIM_LINUX_MINMAX_H
 #define SHIM_LINUX_MINMAX_H
 

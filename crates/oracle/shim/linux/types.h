@@ -1,5 +1,5 @@
-/* The definitions that the kernel's codel.h and codel_impl.h need, for user space. Those two
- * files are compiled unmodified; everything in this folder is ours. */
+/* The definitions that the kernel's codel.h and codel_impl.h need, and the algorithms of kernel/, for
+ * user space. Those files are compiled unmodified; everything in this folder is ours. */
 #ifndef SHIM_LINUX_TYPES_H
 #define SHIM_LINUX_TYPES_H
 
