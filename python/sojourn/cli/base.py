@@ -43,6 +43,7 @@ VERBS = {
     "check": "check",
     "claims": "claims",
     "figures": "figures",
+    "frontier": "frontier",
     "kernel": "kernel",
     "list": "catalogue",
     "new": "new",
