@@ -19,7 +19,7 @@ from conftest import ROOT, SOJOURN, Run, kernel_or_skip, program
 
 SCENARIOS = sorted((ROOT / "scenarios").rglob("*.toml"))
 VERBS = ["run", "sweep", "store", "claims", "figures", "check", "replay", "verify", "agree", "bench", "list", "report"]
-VERBS += ["kernel", "new", "size", "tune", "rfc7928"]
+VERBS += ["kernel", "new", "size", "frontier", "tune", "rfc7928"]
 TRACE = "time_ns,op,flow,bytes,ecn\n" + "".join(f"{n * 1000},enqueue,0,1000,0\n" for n in range(20))
 
 
@@ -78,6 +78,7 @@ def perform(command: str, clone: Path) -> None:
     if verb == "tune":
         line = ["--set", "duration=3s"] if "--down" not in words else ["--duration", "3"]
         short += [*line, "--seeds", "2", *([] if "--qdisc" in words else ["--qdisc", "fq_codel"])]
+    short += ["--duration", "12s", "--seeds", "1"] if verb == "frontier" else []
     short += ["--rows", "5.1.1", "--seeds", "2", "-f", "json"] if verb == "rfc7928" else []
     found = {**os.environ, "PATH": os.pathsep.join([str(Path(SOJOURN).parent), os.environ.get("PATH", os.defpath)])}
     done = subprocess.run(

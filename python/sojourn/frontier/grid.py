@@ -126,8 +126,8 @@ def play(
     """Plays the fixed settings and the disciplines `lines` at each point, and judges them.
 
     `runs` returns where runs are kept, for each point anew. `outside` are the names of disciplines of the user's.
-    Disciplines that the world cannot play are left out and named in the result. After Ctrl-C the result has the finished points and is
-    marked interrupted. Raises Refusal for bad input before anything is played.
+    Disciplines that the world cannot play are left out and named in the result. After Ctrl-C the result has the
+    finished points and is marked interrupted. Raises Refusal for bad input before anything is played.
     """
     chosen = {point: (fixed := fixed_settings(point), list(dict.fromkeys([*fixed, *lines]))) for point in points}
     plans = {
