@@ -8,6 +8,7 @@ import itertools
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,7 +90,7 @@ def test_the_frontier_rises_with_the_utilisation(fixed: list[Setting]) -> None:
 
 def test_a_discipline_is_compared_with_the_step_that_reaches_its_utilisation() -> None:
     steps = judge.staircase([setting("low", 0.8, 1.0, 1.2, 0.8), setting("high", 0.99, 10.0, 11.0, 12.0)])
-    at = judge.place(steps, setting("own", 0.9, 13.0, 14.0, 15.0))
+    at = judge.place(steps, setting("own", 0.9, 13.0, 14.0, 15.0), steps[1:])
     assert (at.against.line, at.is_beyond) == ("high", False)
     assert at.below is not None
     assert at.below.line == "low"
@@ -100,10 +101,21 @@ def test_a_discipline_is_compared_with_the_step_that_reaches_its_utilisation() -
 
 
 def test_a_utilisation_that_no_fixed_setting_reaches_is_beyond_the_frontier() -> None:
-    at = judge.place(judge.staircase(FOUR), setting("own", 1.0, 15.0))
+    steps = judge.staircase(FOUR)
+    at = judge.place(steps, setting("own", 1.0, 15.0), steps)
     assert (at.is_beyond, at.against.line) == (True, "high")
     assert at.excess is not None
     assert (at.excess.value, at.excess.half_width) == (-5.0, None), "one seed has no interval"
+
+
+def test_a_fifo_of_few_packets_is_not_on_the_frontier_of_settings_with_flow_queues() -> None:
+    one = point_of("8 reno", 1_000_000, 0.01, 11)
+    found = grid.play([one], ["fq_codel"], RunsInMemory, world=Simulator(), executor=Cores(1), seeds=1)
+    (at,) = found.judged[0].placed
+    assert at.against.line.startswith("pfifo")
+    assert at.fq.line.split()[0] in judge.FLOW_QUEUES
+    assert at.against.x < at.fq.x
+    assert at.fq_ratio < at.ratio
 
 
 def judged(name: str, usual: float, *placed: Placed) -> Judged:
@@ -112,9 +124,9 @@ def judged(name: str, usual: float, *placed: Placed) -> Judged:
 
 def test_the_summary_has_the_geometric_mean_and_names_the_points_that_are_far() -> None:
     steps = judge.staircase([setting("low", 0.8, 1.0, 1.0, 1.0), setting("high", 0.99, 4.0, 4.0, 4.0)])
-    near = judge.place(steps, setting("own", 0.98, 2.0, 2.0, 2.0))
-    far = judge.place(steps, setting("own", 0.97, 8.0, 8.0, 8.0))
-    unsure = judge.place(steps, setting("own", 0.95, 0.0, 8.0, 16.0))
+    near = judge.place(steps, setting("own", 0.98, 2.0, 2.0, 2.0), steps)
+    far = judge.place(steps, setting("own", 0.97, 8.0, 8.0, 8.0), steps)
+    unsure = judge.place(steps, setting("own", 0.95, 0.0, 8.0, 16.0), steps)
     found = grid.summary([judged("a", 0.9, near), judged("b", 0.98, far), judged("c", 0.9, unsure)], "own")
     assert found is not None
     assert found.ratio == pytest.approx((0.5 * 2 * 2) ** (1 / 3))
@@ -216,8 +228,8 @@ def test_a_grid_has_a_row_for_each_point_and_a_summary(sojourn: Run, tmp_path: P
     file.write_text(f'[[point]]\n{one}[[point]]\nname = "again"\n{one.replace("10ms", "30ms")}')
     words = ("frontier", "fq_codel", "--grid", file, "--seeds", "1", "--store", tmp_path / "store")
     text = sojourn(*words, "--out", tmp_path / "out").stdout
-    assert "1 reno, 1 Mbit/s, 10 ms" in text
-    assert "again reno, 1 Mbit/s, 30 ms" in text
+    assert "1: reno, 1 Mbit/s, 10 ms" in text
+    assert "again: reno, 1 Mbit/s, 30 ms" in text
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"grid.png", "grid.csv"}
     said = json.loads(sojourn(*words, "-f", "json").stdout)
     assert [one["name"] for one in said["points"]] == ["1", "again"]
@@ -240,10 +252,21 @@ def test_a_discipline_that_the_world_cannot_play_is_named_and_the_others_are_pla
     assert tables.utilisations(found)[1][0][1] == "–", "the table says that it has no number"
 
 
+def test_settings_that_are_known_are_not_played_again() -> None:
+    one = point_of("reno", 1_000_000, 0.01, 11, "a")
+    how: Any = {"world": Simulator(), "executor": Cores(1), "seeds": 2}
+    first = grid.play([one], ["pfifo"], RunsInMemory, **how)
+    known = [*first.judged[0].fixed, *(at.setting for at in first.judged[0].placed)]
+    again = grid.play([one], ["pfifo", "codel"], RunsInMemory, **how, known={"a": known})
+    assert again.count == 2, "two seeds of codel"
+    assert again.judged[0].steps == first.judged[0].steps
+    assert again.judged[0].placed[0].ratio == first.judged[0].placed[0].ratio
+
+
 def test_seeds_are_paired_where_a_discipline_lacks_one() -> None:
     steps = judge.staircase([setting("low", 0.9, 1.0, 5.0, 9.0)])
     own = setting("own", 0.9, 2.0, math.nan, 10.0)
-    excess = judge.place(steps, own).excess
+    excess = judge.place(steps, own, steps).excess
     assert excess is not None
     assert (excess.value, excess.count) == (1.0, 2)
     assert own.x == 6.0

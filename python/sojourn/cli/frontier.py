@@ -123,7 +123,7 @@ def frontier(
             lambda: RunsInStore(opened),
             world=where,
             executor=executor,
-            seed=seed,
+            seed=1 if seed is None else seed,
             seeds=seeds,
             outside=own,
             watch=watch,

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sojourn import cases, pipeline, plot, worlds
+from sojourn import _core, pipeline, worlds
 from sojourn.errors import NothingToRun, Refusal, nearest_of
 from sojourn.executors import Executor
 from sojourn.frontier import judge
-from sojourn.frontier.judge import Judged, Placed
+from sojourn.frontier.judge import Judged, Placed, Setting
 from sojourn.frontier.point import START_S, Point, fixed_settings, plan_of, point_of
 from sojourn.line import rate_of, seconds_of
-from sojourn.results import Results
 from sojourn.runs import Runs
 
 # ---- the file ----
@@ -88,6 +87,8 @@ def read_seconds(name: str, text: str, bounds: tuple[float, float], example: str
 
 # ---- playing ----
 
+SEEDS = 3
+NONE: Mapping[str, Sequence[Setting]] = {}
 Tell = Callable[[float, float], None]
 Watch = Callable[[Point, int], Tell]
 """Called with a point and its number of runs before they are played; its result reports the progress."""
@@ -118,45 +119,65 @@ def play(
     *,
     world: worlds.World,
     executor: Executor,
-    seed: int | None = None,
-    seeds: int | None = None,
+    seed: int = 1,
+    seeds: int = SEEDS,
     outside: Sequence[str] = (),
+    known: Mapping[str, Sequence[Setting]] = NONE,
     watch: Watch = lambda _point, _runs: lambda _done_s, _all_s: None,
 ) -> Found:
     """Plays the fixed settings and the disciplines `lines` at each point, and judges them.
 
     `runs` returns where runs are kept, for each point anew. `outside` are the names of disciplines of the user's.
+    `known` are settings that were played before with the same seeds, by the names of points: they are not played again.
     Disciplines that the world cannot play are left out and named in the result. After Ctrl-C the result has the
     finished points and is marked interrupted. Raises Refusal for bad input before anything is played.
     """
-    chosen = {point: (fixed := fixed_settings(point), list(dict.fromkeys([*fixed, *lines]))) for point in points}
-    plans = {
-        point: plan_of(point, every, seed=seed, seeds=seeds, outside=outside) for point, (_, every) in chosen.items()
-    }
+    origin = f"{_seeds(seed, seeds)}  ·  world {world.name}  ·  sojourn {_core.__version__}"
+    fixed = {point: fixed_settings(point) for point in points}
+    plans = {}
+    for point in points:
+        there = {one.line for one in known.get(point.name, ())}
+        lacking = [line for line in dict.fromkeys([*fixed[point], *lines]) if line not in there]
+        if lacking:
+            plans[point] = plan_of(point, lacking, seed=seed, seeds=seeds, outside=outside)
     found = Found(tuple(lines))
-    for point, plan in plans.items():
-        tell = watch(point, len(plan))
-        try:
-            done = pipeline.execute(plan, runs(), world=world, executor=executor, tell=tell)
-        except NothingToRun as error:
-            if len(points) == 1:
-                raise
-            found.skipped.append((point.name, "every discipline", str(error)))
-            continue
-        found.played += done.played
-        found.count += done.count
-        if done.interrupted:
-            found.interrupted = True
-            return found
-        found.broken += done.broken
-        found.skipped += [(point.name, next(iter(one["set"].values())), one["reason"]) for one in done.skipped]
-        found.judged.append(judge.judge(point, done, chosen[point][0], lines, _origin(done)))
+    for point in points:
+        settings = list(known.get(point.name, ()))
+        if point in plans:
+            try:
+                settings += _played(found, point, plans[point], runs, world, executor, watch)
+            except NothingToRun as error:
+                if len(points) == 1:
+                    raise
+                found.skipped.append((point.name, "every discipline", str(error)))
+                continue
+            if found.interrupted:
+                return found
+        found.judged.append(judge.judge(point, settings, fixed[point], lines, origin))
     return found
 
 
-def _origin(done: Results) -> str:
-    """Seeds, world and version of a point's runs."""
-    return plot.origin(cases.case_list(done.kept.read(done.combinations[0].indices)))
+def _played(
+    found: Found,
+    point: Point,
+    plan: _core.Plan,
+    runs: Callable[[], Runs],
+    world: worlds.World,
+    executor: Executor,
+    watch: Watch,
+) -> list[Setting]:
+    """Plays a point's plan, counts its runs, and returns its settings."""
+    done = pipeline.execute(plan, runs(), world=world, executor=executor, tell=watch(point, len(plan)))
+    found.played += done.played
+    found.count += done.count
+    found.interrupted = done.interrupted
+    found.broken += done.broken
+    found.skipped += [(point.name, next(iter(one["set"].values())), one["reason"]) for one in done.skipped]
+    return [] if done.interrupted else judge.read(done)
+
+
+def _seeds(first: int, count: int) -> str:
+    return f"seed {first}" if count == 1 else f"{count} seeds ({first}–{first + count - 1})"
 
 
 # ---- the sum ----
@@ -175,6 +196,8 @@ class Summary:
     """The geometric mean of its delay over the frontier's."""
     most_ratio: float
     """The same over the delay of the step below: however finely settings are tried, the ratio is not larger."""
+    fq_ratio: float
+    """The geometric mean of its delay over that of the frontier of settings with a queue for each flow."""
     beyond: int
     """Points where no fixed setting reaches its utilisation."""
     far: tuple[str, ...]
@@ -199,6 +222,7 @@ def summary(judged: Sequence[Judged], line: str) -> Summary | None:
         len(there),
         _geometric([at.ratio for _, at in there]),
         _geometric([at.most_ratio for _, at in there]),
+        _geometric([at.fq_ratio for _, at in there]),
         sum(at.is_beyond for _, at in there),
         tuple(one.point.name for one, at in there if _exceeds(at, sure=False)),
         tuple(one.point.name for one, at in there if _exceeds(at, sure=True)),

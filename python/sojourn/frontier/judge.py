@@ -24,6 +24,8 @@ MEASURES = ("utilisation", "sojourn_ms.mean", "sojourn_ms.p95", "drops", "delive
 """The measures of the queue that are read."""
 TOLERANCE = 0.0005
 """A setting reaches a utilisation if it lacks at most this share of the link: half of the last digit in tables."""
+FLOW_QUEUES = ("fq_codel", "fq")
+"""Fixed settings that give each flow a queue of its own."""
 LEAST_MS = 0.001
 """Smaller delays count as this one in ratios."""
 
@@ -91,6 +93,10 @@ class Placed:
     """
     is_beyond: bool
     """Whether no fixed setting reaches the discipline's utilisation."""
+    fq: Setting
+    """The setting at this utilisation on the frontier of those that give each flow a queue of its own. A FIFO of a few
+    packets has less delay than that where many flows share a slow link, but is unfair and drops many packets.
+    """
 
     @cached_property
     def excess(self) -> Mean | None:
@@ -103,12 +109,21 @@ class Placed:
     @property
     def ratio(self) -> float:
         """The discipline's delay as a multiple of the frontier's."""
-        return max(self.setting.x, LEAST_MS) / max(self.against.x, LEAST_MS)
+        return _ratio(self.setting, self.against)
+
+    @property
+    def fq_ratio(self) -> float:
+        """The discipline's delay as a multiple of that of `fq`."""
+        return _ratio(self.setting, self.fq)
 
     @property
     def most_ratio(self) -> float:
         """The same against the step below: the ratio cannot be larger, however finely settings are tried."""
-        return max(self.setting.x, LEAST_MS) / max((self.below or self.against).x, LEAST_MS)
+        return _ratio(self.setting, self.below or self.against)
+
+
+def _ratio(one: Setting, other: Setting) -> float:
+    return max(one.x, LEAST_MS) / max(other.x, LEAST_MS)
 
 
 @dataclass(frozen=True)
@@ -134,26 +149,30 @@ class Judged:
 USUAL = "fq_codel"
 
 
-def judge(point: Point, done: Results, fixed: Sequence[str], lines: Sequence[str], origin: str) -> Judged:
-    """Judges the results of `point.plan_of`. `fixed` are the lines of the fixed settings, `lines` those to place."""
-    found = {one.line: one for one in read(done)}
+def judge(point: Point, settings: Sequence[Setting], fixed: Sequence[str], lines: Sequence[str], origin: str) -> Judged:
+    """Judges a point by its settings. `fixed` are the lines of the fixed ones, and `lines` those to place."""
+    found = {one.line: one for one in settings}
     settings = tuple(found[line] for line in fixed if line in found)
     steps = staircase(settings)
     there = [found[line] for line in lines if line in found and np.isfinite(found[line].x + found[line].y)]
-    placed = tuple(place(steps, one) for one in there) if steps else ()
+    fq = staircase([one for one in settings if one.line.split()[0] in FLOW_QUEUES])
+    placed = tuple(place(steps, one, fq) for one in there) if steps and fq else ()
     return Judged(point, settings, steps, placed, found.get(USUAL), origin)
 
 
-def place(steps: Sequence[Setting], one: Setting) -> Placed:
-    """Places a discipline against a frontier with at least one step."""
-    at = place_at(steps, one.y)
+def place(steps: Sequence[Setting], one: Setting, fq: Sequence[Setting]) -> Placed:
+    """Places a discipline against a frontier, and against `fq`, that of the settings with a queue for each flow. Both
+    have at least one step.
+    """
+    at, at_fq = place_at(steps, one.y), place_at(fq, one.y)
+    with_queues = fq[-1 if at_fq is None else at_fq]
     if at is None:
-        return Placed(one, steps[-1], steps[-1], is_beyond=True)
-    return Placed(one, steps[at], steps[at - 1] if at > 0 else None, is_beyond=False)
+        return Placed(one, steps[-1], steps[-1], is_beyond=True, fq=with_queues)
+    return Placed(one, steps[at], steps[at - 1] if at > 0 else None, is_beyond=False, fq=with_queues)
 
 
 def read(done: Results) -> list[Setting]:
-    """Returns the settings of a plan's results."""
+    """Returns the settings of the results of `point.plan_of`."""
     numbers = done.numbers([f"hops.{HOP}.{path}" for path in MEASURES])
     utilisation, delay, p95, drops, delivered = (numbers[f"hops.{HOP}.{path}"] for path in MEASURES)
     arrived = drops + delivered

@@ -131,11 +131,19 @@ def _axes(axis: Axes) -> None:
     axis.set_title("utilisation of the link, %", loc="left", fontsize=plot.Y_LABEL, color=INK)
 
 
+IDLE = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)
+WIDE_IDLE = (0.5, 0.1, 0.02, 0.005, 0.001, 0.0001)
+"""The idle shares that are labelled on a vertical and on a narrow axis."""
+
+
 def _busy_axis(axis: Axes, *, vertical: bool) -> None:
     """A logarithmic axis of the idle share, labelled with the utilisation, which grows upwards or to the right."""
+    from matplotlib.ticker import FixedLocator
+
     which = axis.yaxis if vertical else axis.xaxis
     (axis.set_yscale if vertical else axis.set_xscale)("log")
     plot.plain_log(which, 9, lambda idle: number_text(100 * (1 - idle), 4))
+    which.set_major_locator(FixedLocator(IDLE if vertical else WIDE_IDLE))
     low, high = axis.get_ylim() if vertical else axis.get_xlim()
     ends = max(low, high, 0.02), LEAST_IDLE * 0.8
     (axis.set_ylim if vertical else axis.set_xlim)(*ends)
@@ -144,42 +152,53 @@ def _busy_axis(axis: Axes, *, vertical: bool) -> None:
 # ---- many points ----
 
 
+TIMES = (0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
+"""The multiples of the frontier that are labelled."""
+
+
 def of_grid(found: Found, name: str = MANY) -> Picture:
     """Draws a row for each point: how busy each discipline keeps the link, and its delay over the frontier's."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FixedLocator
 
     judged = sorted((one for one in found.judged if one.steps), key=_order)
     title = "Disciplines against the frontier of fixed settings"
     subtitle = f"{tables.headline(found)} Rings: no fixed setting keeps the link as busy."
+    few = "  ·  *: few cycles" if any(one.point.cycles < FEW_CYCLES for one in judged) else ""
+    height = ROW_IN * len(judged)
     with mpl.rc_context(plot.STYLE):
-        figure = Figure(figsize=(plot.WIDTH, 1.9 + ROW_IN * len(judged)), layout="constrained")
-        left, right = figure.subplots(1, 2, sharey=True, width_ratios=(2, 3))
+        figure = Figure(figsize=(plot.WIDTH, 2.0 + height), layout="constrained")
+        busy, over, over_fq = figure.subplots(1, 3, sharey=True)
         for paint, line in zip(plot.colours(found.lines), found.lines, strict=True):
             rows = [(row, at) for row, one in enumerate(judged) if (at := one.placed_at(line)) is not None]
-            _dots(left, rows, [_idle(at.setting.y) for _, at in rows], paint, line)
-            _dots(right, rows, [at.ratio for _, at in rows], paint, line)
-        _busy_axis(left, vertical=False)
-        left.set_yticks(range(len(judged)), [tables.label(one) for one in judged], fontsize=6.5)
-        left.set_ylim(len(judged) - 0.4, -0.6)
-        left.set_title("utilisation of the link, %", loc="left", fontsize=plot.Y_LABEL, color=INK)
-        right.set_xscale("log")
-        plot.plain_log(right.xaxis, 9)
-        right.axvline(1.0, color=QUIET, linewidth=1.0)
-        right.set_title(
-            "mean sojourn over the frontier's at the same utilisation, times",
-            loc="left",
-            fontsize=plot.Y_LABEL,
-            color=INK,
-        )
-        figure.legend(
-            *right.get_legend_handles_labels(),
-            loc="outside upper right",
+            _dots(busy, rows, [_idle(at.setting.y) for _, at in rows], paint, line)
+            _dots(over, rows, [at.ratio for _, at in rows], paint, line)
+            _dots(over_fq, rows, [at.fq_ratio for _, at in rows], paint, line)
+        _busy_axis(busy, vertical=False)
+        busy.set_yticks(range(len(judged)), [tables.label(one) for one in judged], fontsize=6.5)
+        busy.set_ylim(len(judged) - 0.4, -0.6)
+        for axis, words in (
+            (busy, "utilisation of the link, %"),
+            (over, "mean sojourn over the frontier's, times"),
+            (over_fq, "over that of settings with flow queues, times"),
+        ):
+            axis.set_title(words, loc="left", fontsize=plot.Y_LABEL, color=INK, pad=22)
+        over_fq.sharex(over)
+        for axis in (over, over_fq):
+            axis.set_xscale("log")
+            plot.plain_log(axis.xaxis, 9)
+            axis.xaxis.set_major_locator(FixedLocator(TIMES))
+            axis.axvline(1.0, color=QUIET, linewidth=1.0)
+        busy.legend(
+            loc="lower left",
+            bbox_to_anchor=(0, 1 + 0.06 / height),
             ncols=len(found.lines),
-            fontsize=8,
+            fontsize=LEGEND,
             frameon=False,
-        )
-        plot.frame(figure, title, subtitle, found.judged[0].origin)
+            borderaxespad=0,
+        ).set_in_layout(False)
+        plot.frame(figure, title, subtitle, found.judged[0].origin + few)
     return Picture(name, title, subtitle, figure, Data(*tables.every_setting(found)))
 
 

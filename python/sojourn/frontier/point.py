@@ -16,7 +16,7 @@ from sojourn.line import PACKET, rate_text, time_text
 HOP = "bottleneck"
 """The name of the queue."""
 KEY = queues.qdisc_key(HOP)
-DEFAULT = ("fq_codel", "cake", "pie", "fq_pie", "ccaq variant paper", "pfifo")
+DEFAULT = ("fq_codel", "cake", "pie", "fq_pie", "ccaq", "ccaq variant paper", "pfifo")
 """The disciplines that are placed if none is named."""
 MOST_FLOWS = 10_000
 

@@ -20,11 +20,13 @@ BEYOND = ">"
 LEGEND = (
     "frontier: the least mean sojourn of a fixed setting that keeps the link as busy; below: that of the next lower "
     "step, so that the frontier of settings that were not tried is between the two; excess: the sojourn less the "
-    "frontier's, paired by seed; ± is half of a 95 % interval."
+    "frontier's, paired by seed; ± is half of a 95 % interval; times: the sojourn divided by the frontier's; fq's: the "
+    "frontier of the settings that give each flow its own queue."
 )
 OVERALL_LEGEND = (
-    "times: the geometric mean over the points of the sojourn divided by the frontier's, and by that of the step "
-    f"below; busy less {USUAL}'s: the least difference of the utilisation to {USUAL} with its defaults at a point, in "
+    "times: the geometric mean over the points of the sojourn divided by the frontier's, by that of the step below, "
+    f"and by that of the frontier of settings that give each flow its own queue; busy less {USUAL}'s: the least "
+    f"difference of the utilisation to {USUAL} with its defaults at a point, in "
     "points of percent."
 )
 BEYOND_LEGEND = f"{BEYOND}: no fixed setting keeps the link as busy; the excess is over the busiest one's sojourn."
@@ -111,14 +113,23 @@ def _own(one: Setting) -> list[str]:
 def placed(one: Judged) -> Table:
     """The disciplines of a point against its frontier."""
     heads = ["discipline", "link\nbusy %", "sojourn\nmean ms", "sojourn\np95 ms", "lost\n%"]
-    heads += ["frontier\nms", "below\nms", "excess\nms", "times the\nfrontier"]
+    heads += ["frontier\nms", "below\nms", "excess\nms", "times", "fq's\nms"]
     rows = []
     for at in one.placed:
         busy, *rest = _own(at.setting)
         busy = f"{BEYOND} {busy}" if at.is_beyond else busy
         below = NOTHING if at.below is None or at.is_beyond else number_text(at.below.x)
         rows.append(
-            [at.setting.line, busy, *rest, number_text(at.against.x), below, signed(at.excess), number_text(at.ratio)],
+            [
+                at.setting.line,
+                busy,
+                *rest,
+                number_text(at.against.x),
+                below,
+                signed(at.excess),
+                number_text(at.ratio),
+                number_text(at.fq.x),
+            ],
         )
     return heads, rows
 
@@ -135,7 +146,15 @@ def against(one: Judged) -> Table:
 def overall(found: Found) -> Table:
     """A row for each discipline over all points."""
     all_of = summaries(found)
-    heads = ["discipline", "points", "times the\nfrontier", "times\nbelow", "beyond\nit", f"> {FAR_MS:g} ms\nexcess"]
+    heads = [
+        "discipline",
+        "points",
+        "times the\nfrontier",
+        "times\nbelow",
+        "times\nfq's",
+        "beyond\nit",
+        f"> {FAR_MS:g} ms\nexcess",
+    ]
     heads += ["all of\nits ±", f"busy less\n{USUAL}'s", "at\npoint"]
     rows = []
     for one in all_of:
@@ -145,6 +164,7 @@ def overall(found: Found) -> Table:
                 str(one.points),
                 f"{one.ratio:.3f}",
                 f"{one.most_ratio:.3f}",
+                f"{one.fq_ratio:.3f}",
                 str(one.beyond),
                 str(len(one.far)),
                 str(len(one.surely_far)),
@@ -157,7 +177,7 @@ def overall(found: Found) -> Table:
 
 def label(one: Judged) -> str:
     """The first cell of a point's row; a mark says that few cycles were measured."""
-    return f"{one.point.name} {path(one.point)}{' *' if one.point.cycles < FEW_CYCLES else ''}"
+    return f"{one.point.name}: {path(one.point)}{' *' if one.point.cycles < FEW_CYCLES else ''}"
 
 
 def utilisations(found: Found) -> Table:
@@ -185,7 +205,7 @@ def every_setting(found: Found) -> tuple[list[str], list[list[object]]]:
     """Returns a row for each setting and each discipline at each point, for CSV."""
     heads = ["point", "flows", "rate_mbit", "rtt_ms", "duration_s", "cycles", "setting", "role"]
     heads += ["utilisation", "utilisation.half_width", "sojourn_ms.mean", "sojourn_ms.mean.half_width"]
-    heads += ["sojourn_ms.p95", "loss", "frontier_ms", "frontier_setting", "below_ms"]
+    heads += ["sojourn_ms.p95", "loss", "frontier_ms", "frontier_setting", "below_ms", "fq_frontier_ms"]
     heads += ["excess_ms", "excess_ms.half_width", "beyond"]
     rows: list[list[object]] = []
     for one in found.judged:
@@ -194,7 +214,7 @@ def every_setting(found: Found) -> tuple[list[str], list[list[object]]]:
         start += [point.duration_s, round(point.cycles, 2)]
         for setting in one.fixed:
             role = "frontier" if setting in one.steps else "fixed"
-            rows.append([*start, setting.line, role, *_numbers(setting), *[None] * 6])
+            rows.append([*start, setting.line, role, *_numbers(setting), *[None] * 7])
         for at in one.placed:
             excess = at.excess
             rows.append(
@@ -206,6 +226,7 @@ def every_setting(found: Found) -> tuple[list[str], list[list[object]]]:
                     at.against.x,
                     at.against.line,
                     None if at.below is None else at.below.x,
+                    at.fq.x,
                     None if excess is None else excess.value,
                     None if excess is None else excess.half_width,
                     "yes" if at.is_beyond else "no",
@@ -236,6 +257,7 @@ def as_dict(found: Found) -> dict[str, Any]:
                 "points": one.points,
                 "times_frontier": one.ratio,
                 "times_below": one.most_ratio,
+                "times_fq_frontier": one.fq_ratio,
                 "beyond": one.beyond,
                 "over_3ms": list(one.far),
                 "surely_over_3ms": list(one.surely_far),
@@ -264,6 +286,7 @@ def _point(one: Judged) -> dict[str, Any]:
                 **_measures(at.setting),
                 "frontier": {"qdisc": at.against.line, "ms": at.against.x},
                 "below_ms": None if at.below is None else at.below.x,
+                "fq_frontier": {"qdisc": at.fq.line, "ms": at.fq.x},
                 "excess_ms": means.as_dict(at.excess),
                 "times_frontier": at.ratio,
                 "beyond": at.is_beyond,

@@ -1,0 +1,264 @@
+"""Plays the grids, and writes their results, the figures and the tables of README.md.
+
+    python experiments/ccaq/frontier.py [QDISC ...] [--grid grid|tuning] [--world sim|kernel] [--seeds N] [--store DIR]
+                                        [--only]
+
+Without disciplines, those of `sojourn frontier` are compared. Runs are kept in the store, so that the program goes on
+where it was stopped. For GRID and WORLD it writes results/GRID.WORLD.csv (a row for each run), results/GRID.WORLD.json
+(the summary, and each discipline at each point) and figures/GRID.WORLD.png.
+
+With --only nothing but the named disciplines is played, and all others are read from results/GRID.WORLD.csv. This takes
+a few minutes instead of an hour. It is right after a change of the code that changes these disciplines alone; the
+column `build` says by which build of the simulator a run was played.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import re
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sojourn import plot
+from sojourn.cli.run import world_of
+from sojourn.executors import Cores
+from sojourn.frontier import grid, picture, tables
+from sojourn.frontier.grid import Found
+from sojourn.frontier.judge import USUAL, Judged, Setting
+from sojourn.frontier.point import DEFAULT, Point, fixed_settings
+from sojourn.records import write_text
+from sojourn.runs import RunsInStore
+from sojourn.store import Store
+from sojourn.words import rows_as_csv
+from sojourn.worlds import simulator
+
+HERE = Path(__file__).parent
+SHOWN = ("01", "22", "37", "51")
+"""Points of the frozen grid with a figure of their own: one Reno, one CUBIC, Reno at a high rate, and a mix."""
+
+
+def play(file: Path, lines: Sequence[str], asked: argparse.Namespace, known: Mapping[str, Sequence[Setting]]) -> Found:
+    """Plays a grid, with a line on stderr for each point."""
+    begin = time.monotonic()
+
+    def watch(point: Point, runs: int) -> Callable[[float, float], None]:
+        passed = f"{time.monotonic() - begin:6.0f} s"
+        print(f"{passed}  {point.name}  {point.words}  {runs} runs", file=sys.stderr, flush=True)
+        return lambda _done_s, _all_s: None
+
+    opened = Store(asked.store)
+    found = grid.play(
+        grid.read_grid(file),
+        lines,
+        lambda: RunsInStore(opened),
+        world=world_of(asked.world, memory=1),
+        executor=Cores(),
+        seeds=asked.seeds,
+        known=known,
+        watch=watch,
+    )
+    print(f"{found.played} of {found.count} runs played in {time.monotonic() - begin:.0f} s", file=sys.stderr)
+    return found
+
+
+# ---- the runs in a file ----
+
+HEADS = ("point", "setting", "seed", "utilisation", "sojourn_ms.mean", "sojourn_ms.p95", "loss", "build")
+Builds = dict[tuple[str, str], str]
+"""The build that played a line at a point."""
+
+
+def settings_of(one: Judged) -> list[Setting]:
+    """Returns all settings of a point, each once."""
+    found = {setting.line: setting for setting in (*one.fixed, *(at.setting for at in one.placed))}
+    return list(found.values())
+
+
+def write_runs(path: Path, found: Found, builds: Builds, build: str) -> None:
+    """Writes a row for each run. `builds` are those of settings that were read, `build` that of the others."""
+    rows = []
+    for one in found.judged:
+        for setting in settings_of(one):
+            by = builds.get((one.point.name, setting.line), build)
+            columns = zip(setting.utilisation, setting.delay_ms, setting.p95_ms, setting.loss, strict=True)
+            for place, values in enumerate(columns):
+                numbers = ["" if math.isnan(value) else f"{value:.6g}" for value in values]
+                rows.append([one.point.name, setting.line, str(place + 1), *numbers, by])
+    write_text(path, rows_as_csv(HEADS, rows))
+
+
+def read_runs(path: Path, seeds: int, but: Collection[str]) -> tuple[dict[str, list[Setting]], Builds]:
+    """Reads the settings of each point with their builds, except the lines `but` and those with other seeds."""
+    rows: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
+        rows.setdefault((row["point"], row["setting"]), []).append(row)
+    known: dict[str, list[Setting]] = {}
+    builds: Builds = {}
+    for (point, line), own in rows.items():
+        if line in but or len(own) != seeds:
+            continue
+        columns = [np.array([float(row[head] or "nan") for row in own]) for head in HEADS[3:7]]
+        known.setdefault(point, []).append(Setting(line, *columns))
+        builds[point, line] = own[0]["build"]
+    return known, builds
+
+
+# ---- results ----
+
+
+def rounded(value: Any) -> Any:
+    """Rounds all numbers in a result to six digits: the files are read by people too."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: rounded(inner) for key, inner in value.items()}
+    return [rounded(inner) for inner in value] if isinstance(value, list) else value
+
+
+def write_results(name: str, found: Found) -> None:
+    """Writes a grid's summary and figures."""
+    whole = rounded(tables.as_dict(found))
+    for point in whole["points"]:
+        del point["fixed"]
+    # A line for each point.
+    whole["points"] = [json.dumps(point) for point in whole["points"]]
+    text = json.dumps(whole, indent=1)
+    text = re.sub(r'^  ("\{.*\}")(,?)$', lambda line: f"  {json.loads(line[1])}{line[2]}", text, flags=re.MULTILINE)
+    write_text(HERE / "results" / f"{name}.json", text + "\n")
+    plot.write_image(picture.of_grid(found, name), HERE / "figures", "png")
+    if name.startswith("grid."):
+        for one in found.judged:
+            if one.point.name in SHOWN:
+                plot.write_image(picture.of_point(one, f"{name}.{one.point.name}"), HERE / "figures", "png")
+
+
+# ---- the tables of README.md ----
+
+CLASSES: Mapping[str, Callable[[Point], bool]] = {
+    "one CUBIC": lambda point: point.flows == (("cubic", 1),),
+    "one Reno": lambda point: point.flows == (("reno", 1),),
+    "several CUBIC or Reno": lambda point: point.count > 1 and not is_bbr(point),
+    "BBR alone or mixed": lambda point: is_bbr(point),
+}
+
+
+def is_bbr(point: Point) -> bool:
+    """Returns whether a point has flows of BBR."""
+    return any(cc.startswith("bbr") for cc, _ in point.flows)
+
+
+def markdown(found: Found) -> Iterator[str]:
+    """Yields the lines of a grid's tables."""
+    yield f"{found.judged[0].origin}"
+    yield ""
+    heads = ["discipline", "× frontier", "× step below", "× frontier of fq", "beyond it", "> 3 ms", "of these surely"]
+    yield f"| {' | '.join([*heads, f'least busy less {USUAL}, %'])} |"
+    yield f"|---|{'--:|' * len(heads)}"
+    for one in tables.summaries(found):
+        gain = "–" if one.least_gain is None else f"{100 * one.least_gain:+.2f} (point {one.least_gain_at})"
+        cells = [f"{one.ratio:.2f}", f"{one.most_ratio:.2f}", f"{one.fq_ratio:.2f}", str(one.beyond)]
+        cells += [str(len(one.far)), str(len(one.surely_far)), gain]
+        yield f"| `{one.line}` | {' | '.join(cells)} |"
+    yield ""
+    yield "By the kind of flows: the mean utilisation, and the delay over the frontier's and over that of fq."
+    yield ""
+    yield from by_class(found)
+    yield ""
+    words = "utilisation, %; mean sojourn, ms; times the frontier's, times that of fq"
+    yield f"<details><summary>Every point: {words}</summary>"
+    yield ""
+    yield f"| point | {' | '.join(f'`{line}`' for line in found.lines)} |"
+    yield f"|---|{'--:|' * len(found.lines)}"
+    for one in found.judged:
+        yield f"| {tables.label(one)} | {' | '.join(cell(one, line) for line in found.lines)} |"
+    yield ""
+    yield "</details>"
+
+
+def by_class(found: Found) -> Iterator[str]:
+    """Yields the lines of the table by the kind of flows."""
+    groups = {name: [one for one in found.judged if belongs(one.point)] for name, belongs in CLASSES.items()}
+    groups = {name: own for name, own in groups.items() if own}
+    yield f"| discipline | {' | '.join(f'{name} ({len(own)})' for name, own in groups.items())} |"
+    yield f"|---|{'--:|' * len(groups)}"
+    for line in found.lines:
+        cells = []
+        for own in groups.values():
+            there = [at for one in own if (at := one.placed_at(line)) is not None]
+            if not there:
+                cells.append("–")
+                continue
+            busy = sum(at.setting.y for at in there) / len(there)
+            cells.append(
+                f"{100 * busy:.1f} %, × {geometric([at.ratio for at in there]):.2f}, "
+                f"× {geometric([at.fq_ratio for at in there]):.2f}"
+            )
+        yield f"| `{line}` | {' | '.join(cells)} |"
+
+
+def geometric(values: Sequence[float]) -> float:
+    """Returns the geometric mean."""
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def cell(one: Judged, line: str) -> str:
+    """Returns the place of a discipline at a point."""
+    at = one.placed_at(line)
+    if at is None:
+        return "–"
+    beyond = tables.BEYOND + " " if at.is_beyond else ""
+    return f"{beyond}{tables.percent(at.setting.y)}; {at.setting.x:.3g}; {at.ratio:.2f}, {at.fq_ratio:.2f}"
+
+
+def write_report(name: str, found: Found) -> None:
+    """Puts a grid's tables into README.md, between its marks."""
+    path = HERE / "README.md"
+    begin, end = f"<!-- {name}: written by frontier.py -->", f"<!-- end of {name} -->"
+    before, there, rest = path.read_text(encoding="utf-8").partition(begin)
+    if not there:
+        raise SystemExit(f"{path}: no line {begin}")
+    _, _, after = rest.partition(end)
+    text = "\n".join(markdown(found))
+    write_text(path, f"{before}{begin}\n{text}\n{end}{after}")
+
+
+def main() -> None:
+    """Plays a grid and writes its report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("qdiscs", nargs="*", metavar="QDISC")
+    parser.add_argument("--grid", choices=("grid", "tuning"), default="grid")
+    parser.add_argument("--world", choices=("sim", "kernel"), default="sim")
+    parser.add_argument("--seeds", type=int, default=grid.SEEDS)
+    parser.add_argument("--store", type=Path, default=Path("results/frontier"))
+    parser.add_argument("--only", action="store_true", help="read all other disciplines from results")
+    asked = parser.parse_args()
+    name = f"{asked.grid}.{asked.world}"
+    file, kept = HERE / f"{asked.grid}.toml", HERE / "results" / f"{name}.csv"
+    lines = list(asked.qdiscs) or list(DEFAULT)
+    known, builds = read_runs(kept, asked.seeds, lines) if asked.only else ({}, {})
+    if asked.only:
+        fixed = {line for point in grid.read_grid(file) for line in fixed_settings(point) if line != USUAL}
+        there = {one.line for own in known.values() for one in own if one.line not in fixed}
+        lines = sorted(
+            {*lines, *there}, key=lambda line: (DEFAULT.index(line) if line in DEFAULT else len(DEFAULT), line)
+        )
+    found = play(file, lines, asked, known)
+    if found.interrupted:
+        raise SystemExit("interrupted; the same command goes on where it was")
+    for point, line, reason in found.skipped:
+        print(f"skipped at {point}: {line}: {reason}", file=sys.stderr)
+    write_runs(kept, found, builds, simulator()[:8] if asked.world == "sim" else asked.world)
+    write_results(name, found)
+    write_report(name, found)
+
+
+if __name__ == "__main__":
+    main()
