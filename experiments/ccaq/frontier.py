@@ -242,6 +242,7 @@ def main() -> None:
     asked = parser.parse_args()
     name = f"{asked.grid}.{asked.world}"
     file, kept = HERE / f"{asked.grid}.toml", HERE / "results" / f"{name}.csv"
+    kept.parent.mkdir(exist_ok=True)
     lines = list(asked.qdiscs) or list(DEFAULT)
     known, builds = read_runs(kept, asked.seeds, lines) if asked.only else ({}, {})
     if asked.only:

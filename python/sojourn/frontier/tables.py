@@ -48,7 +48,7 @@ def notes(found: Found) -> list[str]:
 def headline(found: Found) -> str:
     """Says in a sentence or two what was found."""
     if len(found.judged) != 1:
-        return f"{len(found.judged)} points. {_best(found)}".strip()
+        return f"{len(found.judged)} points. {_ratios(found)}".strip()
     one = found.judged[0]
     if not one.steps:
         return f"{path(one.point)}: no fixed setting passed a packet."
@@ -64,13 +64,10 @@ def path(point: Point) -> str:
     return f"{point.flows_text}, {words.rate_text(point.rate_bps / 1e6)}, {time_text(1000 * point.rtt_s)}"
 
 
-def _best(found: Found) -> str:
-    """Names the discipline that is the nearest to the frontier."""
-    all_of = summaries(found)
-    if not all_of:
-        return ""
-    best = min(all_of, key=lambda one: one.ratio)
-    return f"{best.line} is the nearest to the frontier: {number_text(best.ratio)} times its delay (geometric mean)."
+def _ratios(found: Found) -> str:
+    """Says how much more delay than the frontier the disciplines have."""
+    said = [f"{one.line} {number_text(one.ratio)}" for one in summaries(found)]
+    return f"Delay over the frontier's at the same utilisation, geometric mean: {', '.join(said)}." if said else ""
 
 
 def summaries(found: Found) -> list[Summary]:
