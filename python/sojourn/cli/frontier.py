@@ -104,8 +104,8 @@ def frontier(
 
     On a path with long flows, about 35 fixed targets, intervals and packet limits are played. The least delay among
     those that keep the link as busy as a discipline is the frontier, and the discipline's delay is compared with it.
-    QDISC is a discipline as tc writes it, in quotes; without any, seven are compared. Results are from 10 s on. Runs are
-    kept in a store: the same command goes on where it was.
+    QDISC is a discipline as tc writes it, in quotes; without any, seven are compared. Results are from 10 s on. Runs
+    are kept in a store: the same command goes on where it was.
     """
     from sojourn import frontier as room
     from sojourn.runs import RunsInStore

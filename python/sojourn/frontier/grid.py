@@ -232,8 +232,11 @@ def summary(judged: Sequence[Judged], line: str) -> Summary | None:
 
 
 def _exceeds(at: Placed, *, sure: bool) -> bool:
+    """Whether the excess is more than `FAR_MS`; with `sure`, whether its interval is. One seed has none."""
     excess = at.excess
-    return excess is not None and excess.value - ((excess.half_width or 0.0) if sure else 0.0) > FAR_MS
+    if excess is None or (sure and excess.half_width is None):
+        return False
+    return excess.value - ((excess.half_width or 0.0) if sure else 0.0) > FAR_MS
 
 
 def _geometric(values: Sequence[float]) -> float:
