@@ -5,7 +5,7 @@
 
 Without disciplines, those of `sojourn frontier` are compared. Runs are kept in the store, so that the program goes on
 where it was stopped. For GRID and WORLD it writes results/GRID.WORLD.csv (a row for each run), results/GRID.WORLD.json
-(the summary, and each discipline at each point) and figures/GRID.WORLD.png.
+(the summary, and each discipline at each point), the same as a table in .md, and figures/GRID.WORLD.png.
 
 With --only nothing but the named disciplines is played, and all others are read from results/GRID.WORLD.csv. This takes
 a few minutes instead of an hour. It is right after a change of the code that changes these disciplines alone; the
@@ -133,6 +133,7 @@ def write_results(name: str, found: Found) -> None:
     text = json.dumps(whole, indent=1)
     text = re.sub(r'^  ("\{.*\}")(,?)$', lambda line: f"  {json.loads(line[1])}{line[2]}", text, flags=re.MULTILINE)
     write_text(HERE / "results" / f"{name}.json", text + "\n")
+    write_text(HERE / "results" / f"{name}.md", "\n".join(every_point(found)) + "\n")
     plot.write_image(picture.of_grid(found, name), HERE / "figures", "png")
     if name.startswith("grid."):
         for one in found.judged:
@@ -142,6 +143,7 @@ def write_results(name: str, found: Found) -> None:
 
 # ---- the tables of README.md ----
 
+TITLES = {"grid": "The frozen grid", "tuning": "The combinations for tuning", "sim": "simulator", "kernel": "kernel"}
 CLASSES: Mapping[str, Callable[[Point], bool]] = {
     "one CUBIC": lambda point: point.flows == (("cubic", 1),),
     "one Reno": lambda point: point.flows == (("reno", 1),),
@@ -171,16 +173,16 @@ def markdown(found: Found) -> Iterator[str]:
     yield "By the kind of flows: the mean utilisation, and the delay over the frontier's and over that of fq."
     yield ""
     yield from by_class(found)
-    yield ""
-    words = "utilisation, %; mean sojourn, ms; times the frontier's, times that of fq"
-    yield f"<details><summary>Every point: {words}</summary>"
+
+
+def every_point(found: Found) -> Iterator[str]:
+    """Yields the lines of the table of all points."""
+    yield "Utilisation, %; mean sojourn, ms; times the frontier's, times that of the settings with flow queues."
     yield ""
     yield f"| point | {' | '.join(f'`{line}`' for line in found.lines)} |"
     yield f"|---|{'--:|' * len(found.lines)}"
     for one in found.judged:
         yield f"| {tables.label(one)} | {' | '.join(cell(one, line) for line in found.lines)} |"
-    yield ""
-    yield "</details>"
 
 
 def by_class(found: Found) -> Iterator[str]:
@@ -219,13 +221,16 @@ def cell(one: Judged, line: str) -> str:
 
 
 def write_report(name: str, found: Found) -> None:
-    """Puts a grid's tables into README.md, between its marks."""
+    """Puts a grid's tables into README.md, between its marks, or at the end."""
     path = HERE / "README.md"
     begin, end = f"<!-- {name}: written by frontier.py -->", f"<!-- end of {name} -->"
     before, there, rest = path.read_text(encoding="utf-8").partition(begin)
-    if not there:
-        raise SystemExit(f"{path}: no line {begin}")
-    _, _, after = rest.partition(end)
+    if there:
+        _, _, after = rest.partition(end)
+    else:
+        grid_name, _, world = name.partition(".")
+        before, after = f"{before}\n## {TITLES[grid_name]} in the {TITLES[world]}\n\n", "\n"
+        after += f"\n![Every point](figures/{name}.png)\n"
     text = "\n".join(markdown(found))
     write_text(path, f"{before}{begin}\n{text}\n{end}{after}")
 
