@@ -42,12 +42,13 @@ def test_the_module_sees_the_round_trip_of_a_tcp_handshake(seen: Path, way: str)
 def test_tc_prints_what_was_learned_about_each_flow(seen: Path, way: str) -> None:
     text = (seen / f"{way}.text").read_text()
     assert "limit 10000p memory_limit 32Mb flows 1024 quantum 1514 idle 2% ecn" in text
-    target, rtt = ("12", "50") if way == "ipv4" else ("20", "0")
-    assert re.search(rf"target {target}\.?\d*ms to {target}\.?\d*ms rtt {rtt}\S*s to {rtt}\S*s", text), text
+    us = {"ms": 1000, "us": 1, "ns": 0}
+    shown = [float(time[:-2]) * us[time[-2:]] for time in re.findall(r"(?:target|rtt|to) (\d\S*)", text)]
+    target, rtt = (12_500, 50_000) if way == "ipv4" else (20_000, 0)
+    assert shown == pytest.approx([target, target, rtt, rtt], abs=1500), text
     classes = (seen / f"{way}.classes").read_text()
-    found = re.findall(
-        r"class ccaq 2:\w+ parent 2: .*?deficit -?\d+ count \d+ target (\d+)us rtt (\d+)us", classes, re.S
+    learned = (
+        r"class ccaq 2:\w+ parent 2: .*?deficit -?\d+ count \d+ target (\d+)us rtt (\d+)us idle \d+\.\d\d% of \d+us"
     )
-    assert len(found) == 1, classes
-    assert [int(number) // 1000 for number in found[0]] == [int(target), int(rtt)]
-    assert re.search(r"idle \d+\.\d\d% of \d+us", classes), classes
+    [found] = re.findall(learned, classes, re.S)
+    assert [int(number) for number in found] == pytest.approx([target, rtt], abs=1500)

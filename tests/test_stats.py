@@ -347,7 +347,7 @@ def test_every_kind_has_a_line_for_each_of_its_counters(trace: bytes) -> None:
     for line in (*LINES, "blue", "fq_codel variant ns2"):
         *_, text = _core.replay(trace, "trace", line, None, 1514)
         found = text
-        layout = "".join(stats.LAYOUTS.get(found["kind"], ()))
+        layout = "".join(stats.layout_of(found))
         if not layout:
             continue
         left = {key for key in found if f"{{{key}" not in layout} - stats.COMMON

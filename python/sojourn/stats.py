@@ -138,14 +138,20 @@ def sent(stats: Stats) -> list[str]:
     ]
 
 
+def layout_of(stats: Stats) -> tuple[str, ...]:
+    """The lines of these counters' kind in `LAYOUTS`; empty if it has none. The paper's ccaq is told by its counters,
+    because both variants have one name.
+    """
+    is_paper = stats["kind"] == "ccaq" and "min_limit" in stats
+    return LAYOUTS.get("ccaq_paper" if is_paper else stats["kind"], ())
+
+
 def itself(stats: Stats) -> list[str]:
     """The lines that only this kind has, not yet wrapped."""
     if "tins" in stats:
         return [*_cake(stats)]
-    # Both variants of ccaq have its name, as in a line.
-    kind = "ccaq_paper" if stats["kind"] == "ccaq" and "min_limit" in stats else stats["kind"]
-    layout = LAYOUTS.get(kind)
-    if layout is None:
+    layout = layout_of(stats)
+    if not layout:
         rest = " ".join(f"{key} {value}" for key, value in stats.items() if key not in COMMON)
         return [f"  {rest}"] if rest else []
     filled = (_filled(one, stats) for one in layout if any(field[1] in stats for field in FIELD.finditer(one)))
