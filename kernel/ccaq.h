@@ -79,7 +79,7 @@ typedef u32 ccaq_tick;
 /* The number of queues in a set of the table. */
 #define CCAQ_WAYS		8
 
-/* What has been seen of a flow's handshake. */
+/* The state of a flow's handshake. */
 enum ccaq_handshake {
 	CCAQ_OVER,	/* none, or it is over */
 	CCAQ_SENT,	/* a SYN or SYN-ACK was the last packet */

@@ -81,7 +81,7 @@ def test_the_papers_ccaq_below_htb_passes_a_flood_and_changes_under_it(
 def test_ccaq_passes_a_flood_and_changes_under_it(
     stress: ModuleType, tmp_path: Path, variant: str, cpus: int, script: str, flows: int, queues: int
 ) -> None:
-    """Below htb, and below every other parent that peeks or counts what its child drops."""
+    """As the child of htb, and of every other parent that peeks or counts the drops of its child."""
     wanted = stress.Wanted(
         script=(FOLDER / f"{script}.stress").read_text(),
         variant=variant,

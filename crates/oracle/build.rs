@@ -108,7 +108,7 @@ const SERVO_FAULTS: [(&str, &str, &str); 43] = [
     ("patience stays lost", "		vars->discards = 0;\n", ""),
     ("ECT(1) takes part", "if (head->scalable)", "if (head->scalable && !head->sojourn)"),
     ("the link leans to the slowest", "if (!link->cost || cost < link->cost)", "if (!link->cost || cost > link->cost)"),
-    ("counts the time of what was sent as idle", "idle = now - link->done;", "idle = now - link->run_start;"),
+    ("the time in which the link sends counts as idle", "idle = now - link->done;", "idle = now - link->run_start;"),
     (
         "evicts the flow that was silent for the shortest time",
         "if (age > oldest) {",

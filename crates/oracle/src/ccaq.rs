@@ -68,7 +68,7 @@ pub struct Drop {
 pub struct View {
     /// Packets dropped by the limits.
     pub overlimit: u64,
-    /// Of these, by the limit of memory.
+    /// The part of these that the limit of memory dropped.
     pub overmemory: u64,
     /// Packets dropped because their senders do not respond.
     pub unresponsive: u64,

@@ -325,7 +325,7 @@ fn play(algorithm: &'static Algorithm, seed: u64) -> Result<Seen, String> {
             }
             last = free;
         }
-        // A link that is idle asks again, in vain.
+        // A link that is idle asks again, without effect.
         if pair.core.packets() == 0 && rng.below(2) == 0 {
             pair.dequeue(Time(now))?;
         }
