@@ -58,6 +58,11 @@ typedef u32 ccaq_tick;
  */
 #define CCAQ_NOT_OURS		(3U << 13)
 /*
+ * With fewer MTUs behind its head, the delay of a queue says more about the
+ * other flows than about its sender.
+ */
+#define CCAQ_FEW		4
+/*
  * A packet that is older than its flow's target by this many intervals belongs
  * to a sender that does not respond.
  */
@@ -154,6 +159,7 @@ struct ccaq_vars {
  * @sojourn: how long it has waited
  * @signals: number of signals in this dequeue so far
  * @last: it is the flow's last packet
+ * @few: less than CCAQ_FEW MTUs of the flow are queued behind it
  * @small: the backlog of the discipline is at most one MTU without it
  * @scalable: its sender expects marks at a step: ECT(1), RFC 9331
  */
@@ -161,6 +167,7 @@ struct ccaq_head {
 	ccaq_tick	sojourn;
 	u32		signals;
 	bool		last;
+	bool		few;
 	bool		small;
 	bool		scalable;
 };

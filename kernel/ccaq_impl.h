@@ -344,7 +344,7 @@ static inline void ccaq_stop(struct ccaq_vars *vars)
 
 /* Starts an episode of dropping with its first signal. */
 static inline void ccaq_start(struct ccaq_vars *vars, ccaq_tick now,
-			      ccaq_tick sojourn)
+			      ccaq_tick sojourn, bool few)
 {
 	ccaq_tick spacing = ccaq_spacing(vars);
 	u32 delta = vars->count - vars->lastcount;
@@ -364,15 +364,16 @@ static inline void ccaq_start(struct ccaq_vars *vars, ccaq_tick now,
 	}
 	vars->lastcount = vars->count;
 	/* The answer is seen behind the packets that wait now. */
-	vars->drop_next = now + ccaq_step(vars, spacing + sojourn);
+	vars->drop_next = now + ccaq_step(vars, spacing + (few ? 0 : sojourn));
 }
 
 /* The delay was above target for an interval, and a signal is due. */
 static noinline enum ccaq_verdict ccaq_too_long(struct ccaq_vars *vars,
 						ccaq_tick now,
-						ccaq_tick sojourn, u32 signals,
+						const struct ccaq_head *head,
 						u32 share)
 {
+	ccaq_tick sojourn = head->sojourn;
 	ccaq_tick spacing;
 	bool answered;
 
@@ -381,15 +382,16 @@ static noinline enum ccaq_verdict ccaq_too_long(struct ccaq_vars *vars,
 			vars->first_above_time = 0;
 			return CCAQ_PASS;
 		}
-		ccaq_start(vars, now, sojourn);
+		ccaq_start(vars, now, sojourn, head->few);
 		return CCAQ_SIGNAL;
 	}
-	if (!signals) {
+	if (!head->signals) {
 		/*
 		 * If the queue has shrunk since the last signal, the sender has
 		 * answered, and the queue drains by itself.
 		 */
-		answered = sojourn < vars->peak - vars->peak / 16;
+		answered = !head->few &&
+			   sojourn < vars->peak - vars->peak / 16;
 		vars->peak = sojourn;
 		if (answered) {
 			vars->shrunk = true;
@@ -400,7 +402,7 @@ static noinline enum ccaq_verdict ccaq_too_long(struct ccaq_vars *vars,
 		vars->repeated = true;
 	}
 	spacing = ccaq_spacing(vars);
-	if (signals == CCAQ_MOST_DROPS) {
+	if (head->signals == CCAQ_MOST_DROPS) {
 		vars->drop_next = now + ccaq_step(vars, spacing);
 		return CCAQ_PASS;
 	}
@@ -454,7 +456,7 @@ static inline enum ccaq_verdict ccaq_head(struct ccaq_vars *vars,
 	}
 	if (vars->dropping && ccaq_after(vars->drop_next, now))
 		return CCAQ_PASS;
-	return ccaq_too_long(vars, now, sojourn, head->signals, share);
+	return ccaq_too_long(vars, now, head, share);
 }
 
 /* The flow's queue was found empty at its turn. */

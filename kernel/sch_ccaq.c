@@ -301,6 +301,8 @@ static struct sk_buff *ccaq_take(struct Qdisc *sch, struct ccaq_flow *flow,
 
 		head.sojourn = now - ccaq_skb_cb(skb)->enqueue_time;
 		head.last = !flow->head;
+		head.few = q->backlogs[flow - q->flows] <
+			   (u64)CCAQ_FEW * q->mtu;
 		head.small = sch->qstats.backlog <= q->mtu;
 		head.scalable = q->ecn && ccaq_skb_cb(skb)->ect1;
 		verdict = ccaq_head(&flow->vars, now, &head, q->share);

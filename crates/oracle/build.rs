@@ -51,7 +51,7 @@ struct Ours {
 const SERVO: Ours = Ours { name: "ccaq", faults: &SERVO_FAULTS, externs: SERVO_EXTERNS, entry: SERVO_ENTRY };
 const PAPER: Ours = Ours { name: "ccaq_paper", faults: &PAPER_FAULTS, externs: PAPER_EXTERNS, entry: PAPER_ENTRY };
 
-const SERVO_FAULTS: [(&str, &str, &str); 43] = [
+const SERVO_FAULTS: [(&str, &str, &str); 45] = [
     ("lowers by half of the standing queue", "least - least / 4", "least - least / 2"),
     ("lowers by the whole standing queue", "before / 2);", "before);"),
     ("lowers twice as fast", "(share - idle) >> 13", "(share - idle) >> 12"),
@@ -93,11 +93,13 @@ const SERVO_FAULTS: [(&str, &str, &str); 43] = [
     ("takes the longest gap", "if (vars->second_gap > vars->rtt / 4)", "if (0)"),
     ("takes the second longest gap", "if (vars->second_gap > vars->rtt / 4)", "if (vars->second_gap)"),
     ("believes a SYN that was sent again", "handshake == CCAQ_REPEATED);", "false);"),
-    ("every RTT is a guess", "vars->guessed = guessed;", "vars->guessed = true;"),
+    ("every RTT is a guess", "vars->guessed = guessed;", "vars->guessed = guessed || true;"),
     ("a second SYN changes nothing", "if (opens || vars->seen < CCAQ_OPENING)", "if (vars->seen < CCAQ_OPENING)"),
     ("never forgets", "ccaq_silence(vars, now) > CCAQ_FORGET", "false"),
     ("never sees an answer", "if (answered) {", "if (answered && !sojourn) {"),
-    ("the second drop does not wait for the queue", "spacing + sojourn)", "spacing)"),
+    ("the second drop does not wait for the queue", "(few ? 0 : sojourn)", "(few ? 0 : 0)"),
+    ("the second drop waits for a queue of few packets", "(few ? 0 : sojourn)", "(few ? sojourn : sojourn)"),
+    ("a queue of few packets shows an answer", "answered = !head->few &&", "answered ="),
     ("drops an RTT apart", "max(CCAQ_INTERVAL, 2 * ccaq_rtt(vars))", "max(CCAQ_INTERVAL, ccaq_rtt(vars))"),
     (
         "drops the last packet of a sender that does not respond",

@@ -217,6 +217,7 @@ static struct packet *next_of(struct servo *q, struct flow *flow, ccaq_tick now)
 
 		head.sojourn = now - packet->at;
 		head.last = !flow->head;
+		head.few = flow->bytes < (u64)CCAQ_FEW * q->mtu;
 		head.small = q->bytes <= q->mtu;
 		head.scalable = q->params.ecn && packet->ecn == ECT1;
 		verdict = ccaq_head(&flow->vars, now, &head, q->params.share);

@@ -17,7 +17,8 @@
 //! - A target begins at a quarter of the round trip (at half of it from 200 ms on), and stays between an eighth (at most
 //!   20 ms) and one round trip.
 //! - The delay must be above the target for `max(100 ms, RTT)`. The second drop follows `2 RTT` and the present delay
-//!   later, since a sender's answer to the first is not seen before. While a queue drains, nothing is dropped.
+//!   later, since a sender's answer to the first is not seen before. While a queue drains, nothing is dropped. Neither
+//!   holds for a queue of less than four MTUs: its delay says more about the other flows than about its sender.
 //! - Idle time is the time between the end of everything that the link was given and the next arrival.
 //! - A packet that is eight intervals older than the target is dropped: its sender does not respond. For every 32 such
 //!   packets the age is halved, down to an eighth of an interval.
@@ -51,6 +52,9 @@ const DROP_BATCH: u32 = 64;
 
 /// The least quantum, as in Linux's fq_codel: with fewer bytes a large packet would take very many rounds.
 const LEAST_QUANTUM: u32 = 256;
+
+/// With fewer MTUs behind its head, the delay of a queue says more about the other flows than about its sender.
+const FEW: u64 = 4;
 
 /// Counters.
 #[derive(Clone, Copy, Default, Debug)]
@@ -160,6 +164,7 @@ impl<P: Packet + Copy> Servo<P> {
                 Head {
                     sojourn: now.wrapping_sub(Linux::tick(head.enqueue_time().0)),
                     last: fifo.packets() == 0,
+                    few: fifo.bytes() < FEW * self.mtu,
                     small: slab.backlog() <= self.mtu,
                     scalable,
                     signals,

@@ -63,6 +63,8 @@ pub struct Head {
     pub sojourn: Tick,
     /// Whether it is the flow's last one.
     pub last: bool,
+    /// Whether so little is queued behind it that its delay says more about the other flows than about its sender.
+    pub few: bool,
     /// Whether the whole backlog is at most one MTU, which is never too much.
     pub small: bool,
     /// Whether it is to be marked at a step, as its sender is a scalable one (ECT(1), RFC 9331).
@@ -301,7 +303,7 @@ impl Flow {
     /// 1/65536.
     #[inline(always)]
     pub fn head(&mut self, now: Tick, head: Head, share: u32) -> Verdict {
-        let Head { sojourn, last, small, scalable, signals } = head;
+        let Head { sojourn, last, few, small, scalable, signals } = head;
         if sojourn > self.oldest() && !last {
             self.count = self.count.wrapping_add(1);
             self.discards = self.discards.saturating_add(1);
@@ -336,24 +338,24 @@ impl Flow {
         if self.dropping && Linux::after(self.drop_next, now) {
             return Verdict::Pass;
         }
-        self.too_long(now, sojourn, signals, share)
+        self.too_long(now, sojourn, few, signals, share)
     }
 
     /// The delay was above the target for an interval, and a signal is due.
     #[cold]
     #[inline(never)]
-    fn too_long(&mut self, now: Tick, sojourn: Tick, signals: u32, share: u32) -> Verdict {
+    fn too_long(&mut self, now: Tick, sojourn: Tick, few: bool, signals: u32, share: u32) -> Verdict {
         if !self.dropping {
             if self.judge(sojourn, share) {
                 self.first_above_time = 0;
                 return Verdict::Pass;
             }
-            self.start(now, sojourn);
+            self.start(now, sojourn, few);
             return Verdict::Signal;
         }
         if signals == 0 {
             // The queue has shrunk since the last signal: the sender has answered, and the queue drains by itself.
-            let answered = sojourn < self.peak - self.peak / 16;
+            let answered = !few && sojourn < self.peak - self.peak / 16;
             self.peak = sojourn;
             if answered {
                 self.shrunk = true;
@@ -373,7 +375,7 @@ impl Flow {
     }
 
     /// Starts an episode of dropping with its first signal.
-    fn start(&mut self, now: Tick, sojourn: Tick) {
+    fn start(&mut self, now: Tick, sojourn: Tick, few: bool) {
         self.dropping = true;
         (self.repeated, self.shrunk) = (false, false);
         (self.signal, self.peak, self.peak_arrival) = (now, sojourn, now.wrapping_sub(sojourn));
@@ -387,7 +389,8 @@ impl Flow {
         }
         self.lastcount = self.count;
         // The answer is seen behind the packets that wait now.
-        self.drop_next = Linux::control_law(now, self.spacing() + sojourn, self.rec_inv_sqrt);
+        let wait = if few { 0 } else { sojourn };
+        self.drop_next = Linux::control_law(now, self.spacing() + wait, self.rec_inv_sqrt);
     }
 
     /// Ends the episode of dropping, if there is one.

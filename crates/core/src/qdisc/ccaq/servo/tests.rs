@@ -33,7 +33,7 @@ fn flow(bed: &mut Bed, hash: u32) -> Flow {
 
 /// The packet at the head of a queue that holds others, in a first dequeue.
 fn head(sojourn: Tick) -> Head {
-    Head { sojourn, last: false, small: false, scalable: false, signals: 0 }
+    Head { sojourn, last: false, few: false, small: false, scalable: false, signals: 0 }
 }
 
 /// A flow with this RTT, known from its handshake, one tick before `now`.
@@ -402,6 +402,27 @@ fn until_a_signal(bed: &mut Bed, ecn: Ecn) -> Option<Parcel> {
         }
     }
     None
+}
+
+#[test]
+fn a_short_queue_is_signalled_by_codels_law_alone() {
+    for few in [true, false] {
+        let mut flow = known(ticks(2000), ticks(150));
+        let mut idle = 0;
+        let mut now = ticks(2000);
+        let waiting = |sojourn| Head { few, ..head(sojourn) };
+        let signal = loop {
+            now += ticks(1);
+            flow.arrival(now, false, false, idle);
+            idle += 1;
+            if flow.head(now, waiting(ticks(90)), SHARE) == Verdict::Signal {
+                break now;
+            }
+        };
+        // Two round trips later, not two and the delay; and a shorter delay is no answer.
+        let expected = if few { Verdict::Signal } else { Verdict::Pass };
+        assert_eq!(flow.head(signal + 2 * ticks(150), waiting(ticks(60)), SHARE), expected, "few: {few}");
+    }
 }
 
 #[test]
