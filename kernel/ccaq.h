@@ -107,6 +107,7 @@ enum ccaq_handshake {
  * @has_answered: an episode of dropping is over
  * @repeated: this episode has had a second signal
  * @shrunk: the queue has shrunk in this episode
+ * @shared: packets of other flows may wait in the queue too
  * @began: an epoch has begun
  * @raised: the target was raised at the end of the last epoch, and the drop
  *	waited
@@ -139,6 +140,7 @@ struct ccaq_vars {
 			has_answered:1,
 			repeated:1,
 			shrunk:1,
+			shared:1,
 			began:1,
 			raised:1;
 	ccaq_tick	target;
@@ -203,6 +205,13 @@ struct ccaq_link {
 struct ccaq_table {
 	u32	*tags;
 	u32	queues;
+};
+
+/* How a queue is used. */
+enum ccaq_use {
+	CCAQ_UNUSED,	/* it is not in the round */
+	CCAQ_DRAINED,	/* it is in the round, without packets */
+	CCAQ_FILLED,	/* it has packets */
 };
 
 /* How ccaq_find() found a queue. */

@@ -158,8 +158,10 @@ static noinline void ccaq_open(struct ccaq_vars *vars, ccaq_tick gap,
 
 	if (opens) {
 		ccaq_tick seen_idle = vars->seen_idle;
+		bool shared = vars->shared;
 
 		ccaq_vars_init(vars);
+		vars->shared = shared;
 		vars->seen_idle = seen_idle;
 		vars->seen = 1;
 		vars->handshake = handshake == CCAQ_OVER ? CCAQ_SENT :
@@ -462,6 +464,7 @@ static inline enum ccaq_verdict ccaq_head(struct ccaq_vars *vars,
 /* The flow's queue was found empty at its turn. */
 static inline void ccaq_empty(struct ccaq_vars *vars)
 {
+	vars->shared = false;
 	vars->discards = 0;
 	vars->first_above_time = 0;
 	vars->least = 0;
@@ -517,12 +520,13 @@ static inline u64 ccaq_link_idle_before(struct ccaq_link *link, u64 now)
 
 /*
  * Finds the queue of the flow with this hash: the one to which the hash leads,
- * or another of its set. @unused returns the state of a queue's flow, or NULL
- * while the queue is in use.
+ * or another of its set. @look returns the state of a queue's flow, and how the
+ * queue is used.
  */
 static inline u32 ccaq_find(struct ccaq_table *table, u32 hash, ccaq_tick now,
-			    const struct ccaq_vars *(*unused)(const void *ctx,
-							      u32 queue),
+			    const struct ccaq_vars *(*look)(const void *ctx,
+							    u32 queue,
+							    enum ccaq_use *use),
 			    const void *ctx, enum ccaq_found *found)
 {
 	u32 direct = (u32)((u64)hash * table->queues >> 32);
@@ -530,6 +534,7 @@ static inline u32 ccaq_find(struct ccaq_table *table, u32 hash, ccaq_tick now,
 	u32 way, queue, best = direct;
 	const struct ccaq_vars *vars;
 	u64 age, oldest = 0;
+	enum ccaq_use use;
 
 	*found = CCAQ_OWN;
 	if (table->tags[direct] == tag)
@@ -539,14 +544,22 @@ static inline u32 ccaq_find(struct ccaq_table *table, u32 hash, ccaq_tick now,
 		if (table->tags[queue] == tag)
 			return queue;
 	}
+	/* In another queue its packets would overtake those that wait here. */
+	vars = look(ctx, direct, &use);
+	if (use == CCAQ_FILLED && vars->shared) {
+		*found = CCAQ_SHARED;
+		return direct;
+	}
 	for (way = 0; way < CCAQ_WAYS; way++) {
 		queue = set | ((direct + way) & (CCAQ_WAYS - 1));
 		if (!table->tags[queue]) {
 			/* It has had no flow. */
 			age = 1ULL << 32;
 		} else {
-			vars = unused(ctx, queue);
-			age = vars ? 1ULL + ccaq_silence(vars, now) : 0;
+			vars = look(ctx, queue, &use);
+			age = 0;
+			if (use == CCAQ_UNUSED)
+				age = 1ULL + ccaq_silence(vars, now);
 		}
 		if (age > oldest) {
 			oldest = age;

@@ -164,12 +164,17 @@ static struct sk_buff *ccaq_flow_take(struct ccaq_sched_data *q,
 	return skb;
 }
 
-/* Returns the state of a queue's flow if the queue is not in the round. */
-static const struct ccaq_vars *ccaq_unused(const void *flows, u32 queue)
+/* Returns the state of a queue's flow, and how the queue is used. */
+static const struct ccaq_vars *ccaq_look(const void *flows, u32 queue,
+					 enum ccaq_use *use)
 {
 	const struct ccaq_flow *flow = (const struct ccaq_flow *)flows + queue;
 
-	return list_empty(&flow->flowchain) ? &flow->vars : NULL;
+	if (list_empty(&flow->flowchain))
+		*use = CCAQ_UNUSED;
+	else
+		*use = flow->head ? CCAQ_FILLED : CCAQ_DRAINED;
+	return &flow->vars;
 }
 
 static struct ccaq_flow *ccaq_classify(struct ccaq_sched_data *q,
@@ -179,11 +184,13 @@ static struct ccaq_flow *ccaq_classify(struct ccaq_sched_data *q,
 	struct ccaq_flow *flow;
 
 	flow = q->flows + ccaq_find(&q->table, skb_get_hash(skb), now,
-				    ccaq_unused, q->flows, &found);
-	if (found == CCAQ_NEW)
+				    ccaq_look, q->flows, &found);
+	if (found == CCAQ_NEW) {
 		ccaq_vars_init(&flow->vars);
-	else if (found == CCAQ_SHARED)
+	} else if (found == CCAQ_SHARED) {
+		flow->vars.shared = true;
 		q->collisions++;
+	}
 	return flow;
 }
 

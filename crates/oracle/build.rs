@@ -51,7 +51,7 @@ struct Ours {
 const SERVO: Ours = Ours { name: "ccaq", faults: &SERVO_FAULTS, externs: SERVO_EXTERNS, entry: SERVO_ENTRY };
 const PAPER: Ours = Ours { name: "ccaq_paper", faults: &PAPER_FAULTS, externs: PAPER_EXTERNS, entry: PAPER_ENTRY };
 
-const SERVO_FAULTS: [(&str, &str, &str); 45] = [
+const SERVO_FAULTS: [(&str, &str, &str); 47] = [
     ("lowers by half of the standing queue", "least - least / 4", "least - least / 2"),
     ("lowers by the whole standing queue", "before / 2);", "before);"),
     ("lowers twice as fast", "(share - idle) >> 13", "(share - idle) >> 12"),
@@ -116,11 +116,9 @@ const SERVO_FAULTS: [(&str, &str, &str); 45] = [
         "if (age > oldest) {",
         "if (age && (!oldest || age < oldest)) {",
     ),
-    (
-        "a queue in use is taken",
-        "age = vars ? 1ULL + ccaq_silence(vars, now) : 0;",
-        "age = vars ? 1ULL + ccaq_silence(vars, now) : 1;",
-    ),
+    ("a queue in use is taken", "			age = 0;\n", "			age = 1;\n"),
+    ("a flow leaves a queue that it shares", "if (use == CCAQ_FILLED && vars->shared)", "if (0)"),
+    ("a flow stays in a queue that it shared", "	vars->shared = false;\n", ""),
 ];
 
 const PAPER_FAULTS: [(&str, &str, &str); 14] = [

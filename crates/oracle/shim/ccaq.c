@@ -135,11 +135,12 @@ static struct flow *detach(struct list *list)
 	return flow;
 }
 
-static const struct ccaq_vars *unused(const void *flows, u32 queue)
+static const struct ccaq_vars *look(const void *flows, u32 queue, enum ccaq_use *use)
 {
 	const struct flow *flow = (const struct flow *)flows + queue;
 
-	return flow->listed ? NULL : &flow->vars;
+	*use = !flow->listed ? CCAQ_UNUSED : flow->head ? CCAQ_FILLED : CCAQ_DRAINED;
+	return &flow->vars;
 }
 
 static u64 memory(const struct servo *q)
@@ -179,11 +180,13 @@ void NAME(servo_enqueue)(struct servo *q, u64 now_ns, u32 id, u32 bytes, u32 has
 	q->ndrops = 0;
 	if (!q->packets)
 		q->idle += ccaq_link_idle_before(&q->link, now_ns);
-	flow = q->flows + ccaq_find(&q->table, hash, now, unused, q->flows, &found);
-	if (found == CCAQ_NEW)
+	flow = q->flows + ccaq_find(&q->table, hash, now, look, q->flows, &found);
+	if (found == CCAQ_NEW) {
 		ccaq_vars_init(&flow->vars);
-	else if (found == CCAQ_SHARED)
+	} else if (found == CCAQ_SHARED) {
+		flow->vars.shared = true;
 		q->collisions++;
+	}
 	ccaq_arrival(&flow->vars, now, !flow->head, opens, (ccaq_tick)(q->idle >> CCAQ_SHIFT));
 
 	*packet = (struct packet){ NULL, id, bytes, now, ecn };

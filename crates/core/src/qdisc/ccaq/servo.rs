@@ -122,7 +122,9 @@ impl<P: Packet + Copy> Servo<P> {
     #[inline]
     fn classify(&mut self, hash: u32, now: Tick) -> u32 {
         let flows = &self.flows;
-        match self.table.find(hash, |queue| flows.is_loose(queue).then(|| flows.flow(queue).state.silence(now))) {
+        let idle = |queue| flows.is_loose(queue).then(|| flows.flow(queue).state.silence(now));
+        let shared = |queue| flows.flow(queue).packets() > 0 && flows.flow(queue).state.is_shared();
+        match self.table.find(hash, idle, shared) {
             Found::Own(queue) => queue,
             Found::New(queue) => {
                 self.flows.flow_mut(queue).state = Flow::NEW;
@@ -130,6 +132,7 @@ impl<P: Packet + Copy> Servo<P> {
             }
             Found::Shared(queue) => {
                 self.counters.collisions += 1;
+                self.flows.flow_mut(queue).state.share();
                 queue
             }
         }

@@ -98,6 +98,8 @@ pub struct Flow {
 
     /// Packets dropped because the flow does not respond, since its delay was below the target; at most 255.
     discards: u8,
+    /// Whether packets of other flows may wait in the queue too.
+    shared: bool,
     /// Packets seen, up to [`OPENING`].
     seen: u8,
     handshake: Handshake,
@@ -157,6 +159,7 @@ impl Flow {
         rec_inv_sqrt: 0,
         dropping: false,
         discards: 0,
+        shared: false,
         seen: 0,
         handshake: Handshake::Over,
         guessed: false,
@@ -196,6 +199,16 @@ impl Flow {
     /// For how long no packet has arrived.
     pub fn silence(&self, now: Tick) -> Tick {
         now.wrapping_sub(self.last_arrival)
+    }
+
+    /// A packet of another flow is put into the queue.
+    pub fn share(&mut self) {
+        self.shared = true;
+    }
+
+    /// Whether packets of other flows may wait in the queue, if it has packets.
+    pub fn is_shared(&self) -> bool {
+        self.shared
     }
 
     /// A limit of the discipline has taken packets of this flow, as `fq_codel_drop` counts them.
@@ -250,7 +263,7 @@ impl Flow {
     fn open(&mut self, gap: Tick, opens: bool) {
         if opens {
             let handshake = if self.handshake == Handshake::Over { Handshake::Sent } else { Handshake::Repeated };
-            *self = Flow { handshake, seen: 1, seen_idle: self.seen_idle, ..Flow::NEW };
+            *self = Flow { handshake, seen: 1, shared: self.shared, seen_idle: self.seen_idle, ..Flow::NEW };
             return;
         }
         let handshake = core::mem::take(&mut self.handshake);
@@ -293,6 +306,7 @@ impl Flow {
     /// The flow's queue was found empty at its turn.
     #[inline]
     pub fn empty(&mut self) {
+        self.shared = false;
         self.discards = 0;
         self.first_above_time = 0;
         self.least = 0;

@@ -39,20 +39,31 @@ impl Table {
     }
 
     /// Returns the queue of the flow with this hash. `idle` says how long a queue has had no arrival, or `None` if it
-    /// is in use; it is asked for a flow that has no queue yet.
+    /// is in use, and `shared` whether packets of several flows wait in it. Both are asked for a flow that has no queue
+    /// of its own.
     #[inline]
-    pub fn find(&mut self, hash: u32, idle: impl FnMut(u32) -> Option<u32>) -> Found {
+    pub fn find(&mut self, hash: u32, idle: impl FnMut(u32) -> Option<u32>, shared: impl FnOnce(u32) -> bool) -> Found {
         let tag = hash.max(1);
         let direct = ((u64::from(hash) * self.tags.len() as u64) >> 32) as u32;
-        if self.tags[direct as usize] == tag { Found::Own(direct) } else { self.search(tag, direct, idle) }
+        if self.tags[direct as usize] == tag { Found::Own(direct) } else { self.search(tag, direct, idle, shared) }
     }
 
     #[inline(never)]
-    fn search(&mut self, tag: u32, direct: u32, mut idle: impl FnMut(u32) -> Option<u32>) -> Found {
+    fn search(
+        &mut self,
+        tag: u32,
+        direct: u32,
+        mut idle: impl FnMut(u32) -> Option<u32>,
+        shared: impl FnOnce(u32) -> bool,
+    ) -> Found {
         let set = direct / WAYS * WAYS;
         let ways = (0..WAYS).map(|way| set + (direct + way) % WAYS);
         if let Some(own) = ways.clone().find(|&way| self.tags[way as usize] == tag) {
             return Found::Own(own);
+        }
+        // In another queue its packets would overtake those that wait here.
+        if shared(direct) {
+            return Found::Shared(direct);
         }
         let mut best = None;
         for way in ways {
@@ -84,12 +95,12 @@ mod tests {
     #[test]
     fn a_flow_keeps_its_queue_and_another_of_the_same_direct_queue_gets_a_neighbour() {
         let mut table = Table::new(1024);
-        assert_eq!(table.find(hash(9, 1), |_| None), Found::New(9));
-        assert_eq!(table.find(hash(9, 2), |_| None), Found::New(10));
-        assert_eq!(table.find(hash(15, 1), |_| None), Found::New(15));
-        assert_eq!(table.find(hash(15, 2), |_| None), Found::New(8), "the set is a ring");
+        assert_eq!(table.find(hash(9, 1), |_| None, |_| false), Found::New(9));
+        assert_eq!(table.find(hash(9, 2), |_| None, |_| false), Found::New(10));
+        assert_eq!(table.find(hash(15, 1), |_| None, |_| false), Found::New(15));
+        assert_eq!(table.find(hash(15, 2), |_| None, |_| false), Found::New(8), "the set is a ring");
         for (flow, queue) in [(hash(9, 1), 9), (hash(9, 2), 10), (hash(15, 2), 8)] {
-            assert_eq!(table.find(flow, |_| None), Found::Own(queue));
+            assert_eq!(table.find(flow, |_| None, |_| false), Found::Own(queue));
         }
     }
 
@@ -97,20 +108,35 @@ mod tests {
     fn a_full_set_gives_away_the_queue_that_has_been_idle_for_the_longest_time_and_shares_the_direct_one_if_none_is() {
         let mut table = Table::new(1024);
         for other in 1..=8 {
-            assert!(matches!(table.find(hash(16, other), |_| None), Found::New(_)));
+            assert!(matches!(table.find(hash(16, other), |_| None, |_| false), Found::New(_)));
         }
-        assert_eq!(table.find(hash(17, 9), |_| None), Found::Shared(17));
+        assert_eq!(table.find(hash(17, 9), |_| None, |_| false), Found::Shared(17));
         let idle = |queue| [None, Some(5), Some(70), None, Some(70), Some(6), None, None][queue as usize % 8];
-        assert_eq!(table.find(hash(16, 10), idle), Found::New(18), "the first of two that are equally old");
-        assert_eq!(table.find(hash(16, 10), |_| None), Found::Own(18));
-        assert_eq!(table.find(hash(16, 3), |_| None), Found::Shared(16), "the earlier flow of that queue has lost it");
+        assert_eq!(table.find(hash(16, 10), idle, |_| false), Found::New(18), "the first of two that are equally old");
+        assert_eq!(table.find(hash(16, 10), |_| None, |_| false), Found::Own(18));
+        assert_eq!(
+            table.find(hash(16, 3), |_| None, |_| false),
+            Found::Shared(16),
+            "the earlier flow of that queue has lost it"
+        );
+    }
+
+    #[test]
+    fn a_flow_stays_in_a_queue_that_it_shares_while_packets_wait_there() {
+        let mut table = Table::new(8);
+        for other in 1..=8 {
+            assert!(matches!(table.find(other, |_| None, |_| false), Found::New(_)));
+        }
+        assert_eq!(table.find(9, |_| None, |_| false), Found::Shared(0));
+        assert_eq!(table.find(9, |_| Some(5), |queue| queue == 0), Found::Shared(0));
+        assert_eq!(table.find(9, |_| Some(5), |_| false), Found::New(0));
     }
 
     #[test]
     fn a_hash_of_zero_is_a_flow_too() {
         let mut table = Table::new(8);
-        assert_eq!(table.find(0, |_| None), Found::New(0));
-        assert_eq!(table.find(0, |_| None), Found::Own(0));
+        assert_eq!(table.find(0, |_| None, |_| false), Found::New(0));
+        assert_eq!(table.find(0, |_| None, |_| false), Found::Own(0));
     }
 
     #[test]
@@ -119,8 +145,9 @@ mod tests {
         let mut shared = 0;
         for _ in 0..200 {
             let mut table = Table::new(1024);
-            shared +=
-                (0..100).filter(|_| matches!(table.find(rng.next_u64() as u32, |_| None), Found::Shared(_))).count();
+            shared += (0..100)
+                .filter(|_| matches!(table.find(rng.next_u64() as u32, |_| None, |_| false), Found::Shared(_)))
+                .count();
         }
         assert!(shared <= 2, "{shared} of 20000");
     }
