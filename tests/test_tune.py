@@ -244,6 +244,21 @@ def test_a_ping_within_what_is_aimed_at_is_worth_more_than_throughput() -> None:
     assert judge.sparse_bound_ms(home()) == pytest.approx(3 * 1514 * 8 * (1 / 20e3 + 1 / 2e3))
 
 
+def test_a_shared_queue_is_not_chosen_for_a_throughput_that_breaks_the_aim_for_the_ping() -> None:
+    """The aim for the ping is the same for all disciplines that are compared. Where the ping shares a queue with the
+    long flows no setting may meet it, so that settings of such disciplines are ranked among themselves by a wider one.
+    """
+    bound = judge.sparse_bound_ms(home())
+    rows, kinds = ((1.9, 1.3 * bound), (1.8, 0.6 * bound), (1.9, 1.2 * bound)), ("pie", "cake", "codel")
+    found = scores(*rows, kinds=kinds)
+    assert [one[0] > 0 for one in judge.violations(found).values()] == [True, False]
+    best = dict(zip(kinds, found.candidates, strict=True))
+    assert search.choose(found, best, ()).kind == "cake"
+    shared = found.of([best["pie"], best["codel"]])
+    assert not any(one.any() for one in judge.violations(shared).values())
+    assert search.choose(found, {"pie": best["pie"], "codel": best["codel"]}, ()).kind == "codel"
+
+
 def test_a_good_setting_of_today_is_only_improved_on() -> None:
     """A setting that gains throughput for more delay is no improvement on one that is good already."""
     found = scores((1.80, 10.0), (1.83, 14.0), (1.81, 8.0), baselines=("today", "", ""))

@@ -32,7 +32,9 @@ OWN_LEAST_MS, OWN_PACKETS, OWN_RTT = 30.0, 7, 0.3
 base RTT: whichever is the most."""
 SHARED = 1.5
 """Where all flows share a queue, sparse flows wait as the long ones do, at the 95th percentile this many times as long
-as these on average. No setting changes that, so it is no condition there."""
+as these on average. No setting changes that, so settings of such disciplines are ranked among themselves by this bound.
+Compared with disciplines that give each flow its queue, they are held to the aim itself: a user feels how long the ping
+takes, not why, and the other discipline is the cure."""
 NEAR = 0.02
 """Settings with at least the highest throughput less this share are equal in throughput."""
 LOST = 25.0
@@ -189,11 +191,16 @@ def _packet_ms(task: Task) -> float:
 
 
 def violations(scores: Scores) -> dict[str, Floats]:
-    """Returns by how many steps each setting breaks each condition, by the condition's name; zero if it meets it."""
+    """Returns by how many steps each setting breaks each condition, by the condition's name; zero if it meets it.
+
+    The conditions are the same for all settings. Only if all flows share a queue with every one of them, sparse flows
+    may wait as long as `SHARED` says.
+    """
     sparse, own, pages = (_judged(scores, name) for name in ("sparse", "own", "pages"))
     own_bound = own_bound_ms(scores.task)
-    shared = np.array([one.kind in FIFOS or one.kind in SINGLE_QUEUE for one in scores.candidates])
-    bound = np.where(shared, max(SHARED * own_bound, sparse_bound_ms(scores.task)), sparse_bound_ms(scores.task))
+    bound = sparse_bound_ms(scores.task)
+    if all(one.kind in FIFOS or one.kind in SINGLE_QUEUE for one in scores.candidates):
+        bound = max(bound, SHARED * own_bound)
     found = {
         "sparse": np.maximum(sparse - bound, 0) / _step("sparse", sparse_bound_ms(scores.task)),
         "own": np.maximum(own - own_bound, 0) / _step("own", own_bound),
