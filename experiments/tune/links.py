@@ -172,19 +172,18 @@ def _verdicts(results: Mapping[str, Any]) -> str:
         cells = []
         for place in PLACES:
             against_all = one[place]["against"]
-            rules = "; ".join(against_all[rule]["word"] if rule in against_all else "chosen" for rule in RULES)
+            rules = "; ".join(against_rules(one[place]))
             beaten = [baseline for baseline, found in against_all.items() if found["word"] == "is dominated"]
             cells.append(rules + (f" (dominated by {', '.join(beaten)})" if beaten else ""))
         rows.append(f"| {name} | {' | '.join(cells)} |")
-    both = [
-        sum(
-            all(one[place]["against"].get(rule, {}).get("word") == "dominates" for rule in RULES)
-            for one in results.values()
-        )
-        for place in PLACES
-    ]
+    both = [sum(set(against_rules(one[place])) == {"dominates"} for one in results.values()) for place in PLACES]
     rows.append(f"| both rules dominated | {' | '.join(f'{count} of {len(results)}' for count in both)} |")
     return "\n".join(rows)
+
+
+def against_rules(place: Mapping[str, Any]) -> list[str]:
+    """Returns the verdict against each rule, in a word: a rule may itself be the choice."""
+    return [place["against"][rule]["word"] if rule in place["against"] else "chosen" for rule in RULES]
 
 
 def _signs(results: Mapping[str, Any]) -> str:
@@ -218,7 +217,7 @@ def main() -> None:
     for name in asked.link or links:
         player = search.Player(lambda: RunsInStore(store), Cores())
         results[name] = judged(name, task_of(links[name]), player, asked.kernel)
-        words = {place: [results[name][place]["against"][rule]["word"] for rule in RULES] for place in PLACES}
+        words = {place: against_rules(results[name][place]) for place in PLACES}
         print(name, results[name]["chosen"], words, file=sys.stderr, flush=True)
         results = {one: results[one] for one in links if one in results}
         path.write_text(json.dumps(results, indent=1) + "\n")
