@@ -10,6 +10,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from sojourn.tune.candidates import Candidate
 from sojourn.tune.judge import Scores
 from sojourn.tune.task import MIXES, Task, task_of_line, task_of_plan
 from test_kernel_guest import program
+from test_report import browser, opened
 
 RATES = st.sampled_from([250_000, 1_000_000, 2_000_000, 20_000_000, 300_000_000, 1_000_000_000])
 TASKS = st.builds(
@@ -421,6 +423,37 @@ def test_a_setting_is_found_shown_and_found_again_without_playing(sojourn: Run, 
     assert found["against"]["tail drop"]["verdicts"]["sparse"] == "better"
     assert {one["name"] for one in found["robustness"]} >= {"rate -50 %", "RTT +50 %", "BBR"}
     assert found["router"]["tc"]["undo"] == ["tc qdisc del dev eth0 root"]
+
+
+def test_tables_fit_a_terminal_of_80_columns_and_marks_say_what_is_better(
+    sojourn: Run, slow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    said = sojourn("tune", slow, "--qdisc", "fq_codel", "--seeds", "3", "--store", tmp_path / "store").stdout
+    tables, _, _ = said.partition("for the router")
+    assert max(map(len, tables.splitlines())) <= 80
+    for title, label in (("settings ", "setting "), ("robustness of ", "what differs ")):
+        (start,) = (place for place, line in enumerate(tables.splitlines()) if line.startswith(title))
+        lines = tables.splitlines()[start:]
+        table = lines[: lines.index("")]
+        assert sum(line.startswith(f" {label}") for line in table) == 1, "the table is in one part"
+    (fifo,) = (line for line in tables.splitlines() if line.startswith(" tail drop "))
+    assert re.search(r" ±[\d.]+!$", fifo), "its ping is worse, and the last number"
+    first = next(below for line, below in pairwise(tables.splitlines()) if line.startswith(" ──"))
+    assert re.search(r"\d$", first), "the chosen setting comes first, and is not compared with itself"
+
+
+def test_the_page_fits_a_phone_and_has_a_picture_for_it(sojourn: Run, slow: Path, tmp_path: Path) -> None:
+    words = ("--qdisc", "fq_codel", "--seeds", "2", "--store", tmp_path / "store", "--out", tmp_path / "page")
+    sojourn("tune", slow, *words)
+    driver = browser()
+    try:
+        for width, drawn in ((390, 660), (1280, 1650)):
+            opened(driver, tmp_path / "page/setting.html", width)
+            assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+            assert driver.execute_script("return document.images[0].naturalWidth") == drawn
+    finally:
+        driver.quit()
 
 
 @pytest.mark.parametrize(

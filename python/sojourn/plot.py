@@ -376,11 +376,15 @@ def apart(wanted: Sequence[float], heights: Sequence[float], room: float) -> lis
     return tops
 
 
-def plain_log(axis: Axis, ticks: int, text: Callable[[float], str] = number_text) -> None:
-    """Labels a logarithmic axis at 1, 2 and 5 times powers of ten, at about `ticks` places, and without exponents."""
+def plain_log(
+    axis: Axis, ticks: int, text: Callable[[float], str] = number_text, at: Sequence[float] = (1.0, 2.0, 5.0)
+) -> None:
+    """Labels a logarithmic axis at 1, 2 and 5 times powers of ten, or `at` others, at about `ticks` places, and without
+    exponents.
+    """
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=ticks))
+    axis.set_major_locator(LogLocator(subs=at, numticks=ticks))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _place: text(value)))
 

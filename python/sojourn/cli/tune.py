@@ -266,7 +266,6 @@ def _show(found: Found, lines: dict[str, Lines], asked: Lines, form: str) -> Non
             [
                 "how exact the parameters must be (one changed at a time)",
                 *(f"  {one}" for one in steps),
-                "",
             ]
         )
     if (robust := summary.robustness(found, brief=True)) is not None:
@@ -277,8 +276,20 @@ def _show(found: Found, lines: dict[str, Lines], asked: Lines, form: str) -> Non
     click.echo()
 
 
+COLOURS = {"*": "green", "!": "red"}
+"""The colours of the marks in a terminal."""
+
+
 def _print(table: Table) -> None:
-    screen.print_lines(screen.number_lines(table.title, table.heads, table.rows))
+    marks = table.marks or [("",) * len(row[1:]) for row in table.rows]
+    cells = [
+        [
+            screen.Cell(cell.replace("± ", "±"), mark, COLOURS.get(mark))
+            for cell, mark in zip(row[1:], marked, strict=True)
+        ]
+        for row, marked in zip(table.rows, marks, strict=True)
+    ]
+    screen.print_lines(screen.number_lines(table.title, table.heads, table.rows, marked=cells))
     for note in table.notes:
         screen.say(f"  {note}")
     click.echo()

@@ -27,6 +27,7 @@ def write(folder: Path, found: Found, lines: Mapping[str, Lines], form: Format =
         headline=summary.headline(found),
         origin=origin(found),
         image=base64.b64encode(made.encode("png")).decode(),
+        narrow=base64.b64encode(plot.encode(made.narrow or made.figure, "png")).decode(),
         caption=made.title,
         colours={kind: plot.COLOURS.get(kind, plot.OTHER) for kind in (one.kind for one in found.final.candidates)},
         languages=list(lines.values()),

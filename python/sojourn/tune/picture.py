@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 NAME = "setting"
 LEAST_MS = 0.1
 """The smallest delay on the axis, which is logarithmic."""
+CLOSE = 30
+"""If the axis ends at more than this many times its beginning, fewer numbers are at it, or they would overlap."""
 
 
 def picture(found: Found, provenance: str) -> Picture:
@@ -26,30 +28,37 @@ def picture(found: Found, provenance: str) -> Picture:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    words = summary.headline(found)
+    words = " ".join(summary.headline(found))
     with mpl.rc_context(plot.STYLE):
         figure = Figure(figsize=(plot.WIDTH, 6.2), layout="constrained")
         panels = figure.subplots(1, 2, width_ratios=(3, 2)) if found.varied else [figure.subplots()]
-        _front(panels[0], found)
-        if found.varied:
-            _robustness(panels[1], found)
-        plot.frame(figure, f"A setting for {found.task.title}", " ".join(words[:2]), provenance)
-    return Picture(NAME, "The chosen setting among the others", " ".join(words), figure, _data(found))
+        narrow = Figure(figsize=(plot.NARROW, 8.6 if found.varied else 5.2), layout="constrained")
+        stacked = narrow.subplots(2, 1, height_ratios=(3, 2)) if found.varied else [narrow.subplots()]
+        for axes in (panels, stacked):
+            _front(axes[0], found, narrow=axes is stacked)
+            if found.varied:
+                _robustness(axes[1], found)
+        plot.frame(figure, f"A setting for {found.task.title}", " ".join(summary.headline(found)[:2]), provenance)
+        # A page says the sentences in its own text, and a narrow picture is for a page.
+        plot.frame(narrow, "The chosen setting among the others", "", provenance)
+    return Picture(NAME, "The chosen setting among the others", words, figure, _data(found), narrow)
 
 
 def _delay_axis(axis: Axes, found: Found) -> None:
-    """A logarithmic axis of the ping's delay, with a line at what is aimed at."""
-    axis.set_xscale("log")
-    plot.plain_log(axis.xaxis, 9)
+    """Labels the logarithmic axis of the ping's delay, and draws a line at what is aimed at. It comes after the
+    points, as the labels depend on their range.
+    """
+    low, high = axis.get_xlim()
+    plot.plain_log(axis.xaxis, 9, at=(1.0, 3.0) if high > CLOSE * low else (1.0, 2.0, 5.0))
     axis.axvline(judge.sparse_bound_ms(found.task), color=QUIET, linewidth=0.8, linestyle=(0, (3, 3)))
     axis.set_xlabel("ping above the idle line, 95th percentile, ms", fontsize=plot.X_LABEL)
 
 
-def _front(axis: Axes, found: Found) -> None:
+def _front(axis: Axes, found: Found, *, narrow: bool) -> None:
     """Throughput against the ping's delay: small dots for the grid, rings for today's settings, a star for the
     choice.
     """
-    _delay_axis(axis, found)
+    axis.set_xscale("log")
     searched = found.searched
     rates = searched.shares(found.final).mean(axis=1)
     for one, x, y in zip(searched.candidates, searched.means("sparse"), rates, strict=True):
@@ -74,6 +83,7 @@ def _front(axis: Axes, found: Found) -> None:
             marker="*" if is_chosen else "o",
             markersize=17 if is_chosen else 7,
         )
+    _delay_axis(axis, found)
     bound = judge.sparse_bound_ms(found.task)
     axis.annotate(
         f"aim: {number_text(bound)} ms",
@@ -84,22 +94,33 @@ def _front(axis: Axes, found: Found) -> None:
         fontsize=8,
         color=QUIET,
     )
+    below = "\n" if narrow else ""
     axis.set_title(
-        "throughput, % of the highest of the finalists and today's settings, mean of the directions\n"
-        "★ chosen   ● finalists   ○ what people set today   · searched",
+        f"throughput, % of the highest of the finalists{below or ' '}and today's settings, mean of the directions\n"
+        f"★ chosen   ● finalists   ○ what people set today{below or '   '}· searched",
         loc="left",
         fontsize=plot.Y_LABEL,
         color=INK,
     )
     for kind in dict.fromkeys(one.kind for one in final.candidates):
         axis.plot([], [], "o", color=COLOURS.get(kind, OTHER), label=kind)
-    axis.legend(fontsize=8, frameon=False, loc="lower right")
+    # Points may be anywhere in the axes, so that the names are below them.
+    axis.legend(
+        fontsize=8,
+        frameon=False,
+        loc="upper left",
+        bbox_to_anchor=(0.0, -0.17),
+        borderaxespad=0.0,
+        ncols=4 if narrow else 7,
+        handletextpad=0.2,
+        columnspacing=1.2,
+    )
 
 
 def _robustness(axis: Axes, found: Found) -> None:
     """The ping's delay of each discipline's best setting where something differs from what was stated."""
     names = [one.name for one in found.varied]
-    _delay_axis(axis, found)
+    axis.set_xscale("log")
     for row, one in enumerate(found.varied):
         for place, candidate in enumerate(one.scores.candidates):
             mean = one.scores.mean("sparse", place)
@@ -116,6 +137,7 @@ def _robustness(axis: Axes, found: Found) -> None:
                 alpha=1.0 if is_chosen else 0.7,
                 zorder=4 if is_chosen else 3,
             )
+    _delay_axis(axis, found)
     axis.set_yticks(range(len(names)), names, fontsize=8)
     axis.invert_yaxis()
     axis.set_title("if something differs from what was stated", loc="left", fontsize=plot.Y_LABEL, color=INK)

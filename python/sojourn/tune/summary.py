@@ -33,6 +33,12 @@ class Table:
     """The discipline of each row, for its colour."""
     chosen: int | None = None
     """The row of the chosen setting."""
+    marks: tuple[tuple[str, ...], ...] = ()
+    """The mark of each cell after the first column, `*`, `!` or none; empty if the table has no marks."""
+
+
+BETTER, WORSE = "*", "!"
+"""The marks of a number that is better or worse than that of the chosen setting. They take less room than words."""
 
 
 # ---- words ----
@@ -79,14 +85,21 @@ def _nothing_waits(found: Found) -> bool:
 def _at_lower_rates(found: Found) -> list[str]:
     """Says how the chosen setting does at the lowest rate that the line may have, and what its lower rate costs."""
     lines = []
-    for name, scores in found.lower.items():
+    name = _lower_words(found)
+    for scores in found.lower.values():
         own = scores.mean("sparse", scores.candidates.index(found.chosen))
         lines.append(
-            f"At a {name}, 95 % of the pings take at most {_value(own, 'ms')} longer; {_against(found, scores)}. "
+            f"{name[0].upper()}{name[1:]}, 95 % of the pings take at most {_value(own, 'ms')} longer; "
+            f"{_against(found, scores)}. "
             f"The price at the stated rate is {candidates.percent(_price(found))} of the throughput of a shaper at "
             f"{candidates.percent(candidates.HIGHEST_SHARE)}."
         )
     return lines
+
+
+def _lower_words(found: Found) -> str:
+    """Names the case in which the line has its lowest rate."""
+    return f"if the rate is {candidates.percent(found.task.uncertain)} lower"
 
 
 def _reasons(found: Found) -> list[str]:
@@ -193,18 +206,20 @@ def against_today(found: Found, scores: Scores) -> dict[str, Compared]:
 
 def finalists(found: Found, scores: Scores | None = None, *, brief: bool = False) -> Table:
     """The chosen setting, the best one of each discipline, and what people set today. In brief, today's settings have
-    their names only, and the long flows' own delay is left out.
+    their names only, the long flows' own delay is left out, and marks say what is better or worse.
     """
     scores = found.final if scores is None else scores
     best = [one for one in found.best.values() if one in scores.candidates and not one.baseline]
     shown = list(dict.fromkeys([found.chosen, *best, *(one for one in scores.candidates if one.baseline)]))
-    heads = ["setting", *_heads(found, found.final, brief=brief), "chosen is"]
-    rows = []
+    heads = ["setting", *_heads(found, found.final, brief=brief), *([] if brief else ["chosen is"])]
+    rows, marks = [], []
     for one in shown:
         place = scores.candidates.index(one)
         said = one.baseline or one.label if brief else f"{one.baseline}: {one.label}" if one.baseline else one.label
-        verdict = "" if one == found.chosen else _verdict(scores, found, place)
-        rows.append([said, *_numbers(scores, place, like=found.final, brief=brief), verdict])
+        compared = None if one == found.chosen else judge.compare(scores, scores.candidates.index(found.chosen), place)
+        verdict = [] if brief else [_verdict(found, compared) if compared else ""]
+        rows.append([said, *_numbers(scores, place, like=found.final, brief=brief), *verdict])
+        marks.append(_marks(found.final, compared.verdicts if compared else {}))
     bound = number_text(judge.sparse_bound_ms(found.task))
     seeds = f"{len(scores.seeds)} seeds ({scores.seeds[0]} to {scores.seeds[-1]}), world {scores.world}"
     notes = (
@@ -212,18 +227,35 @@ def finalists(found: Found, scores: Scores | None = None, *, brief: bool = False
         f"ping+: 95th percentile of the ping's RTT above the base RTT; aim: at most {bound} ms",
         *(() if np.isnan(scores.pages).all() else ("page: mean time until a page is there",)),
         *(() if brief else ("own+: mean RTT of the long flows above the base RTT",)),
-        "chosen is: how the chosen setting compares with this one, beyond the 95 % interval of the paired differences "
-        "and beyond 2 % of throughput, max(1 ms, 5 %) of ping+, 3 % of page",
+        f"{MARKED if brief else COMPARED}, beyond the 95 % interval of the paired differences and beyond 2 % of "
+        "throughput, max(1 ms, 5 %) of ping+, 3 % of page",
         *_today(found),
     )
-    return Table("settings", heads, rows, notes, tuple(one.kind for one in shown), 0)
+    kinds = tuple(one.kind for one in shown)
+    return Table("settings", heads, rows, notes, kinds, 0, tuple(marks) if brief else ())
+
+
+COMPARED = "chosen is: how the chosen setting compares with this one"
+MARKED = f"{WORSE} worse and {BETTER} better than the chosen setting"
+
+
+def _marks(like: Scores, verdicts: Mapping[str, judge.Verdict]) -> tuple[str, ...]:
+    """Returns a setting's marks, in the columns that `like` has. `verdicts` are those of the chosen setting."""
+    words = {"better": WORSE, "worse": BETTER, "same": ""}
+    return tuple(words[verdicts.get(name, "same")] for name in _columns(like, brief=True))
+
+
+def _columns(like: Scores, *, brief: bool) -> list[str]:
+    """Returns the names of the numbers that a table shows."""
+    more = [name for name in ("pages", *(() if brief else ("own",))) if not np.isnan(like.number(name)).all()]
+    return [*like.goodput, "sparse", *more]
 
 
 def _today(found: Found) -> list[str]:
     """Says at which rate today's settings shape, and what the rule of sqm-scripts gives here."""
     shaped = [one for one in found.final.candidates if one.baseline and one.share is not None]
     said = []
-    if shaped and found.chosen.share is not None:
+    if shaped and found.chosen.share not in (None, shaped[0].share):
         today = shaped[0].share or 1.0
         more = candidates.percent(abs(found.chosen.share / today - 1))
         said.append(
@@ -236,20 +268,15 @@ def _today(found: Found) -> list[str]:
 
 
 def _heads(found: Found, scores: Scores, *, brief: bool) -> list[str]:
-    ways = [f"{_way(found, way)} Mbit/s".strip() for way in scores.goodput]
-    pages = [] if np.isnan(scores.pages).all() else ["page s"]
-    own = [] if brief or np.isnan(scores.own).all() else ["own+ ms"]
-    return [*ways, "ping+ ms", *pages, *own]
+    heads = {way: f"{_way(found, way)} Mbit/s".strip() for way in scores.goodput}
+    heads |= {"sparse": "ping+ ms", "pages": "page s", "own": "own+ ms"}
+    # In a terminal, where columns are scarce, the unit is below the name.
+    return [heads[name].replace(" ", "\n") if brief else heads[name] for name in _columns(scores, brief=brief)]
 
 
 def _numbers(scores: Scores, place: int, *, like: Scores, brief: bool) -> list[str]:
     """Returns a setting's numbers, in the columns that `like` has."""
-    found = [scores.mean(way, place) for way in like.goodput]
-    found.append(scores.mean("sparse", place))
-    for name in ("pages",) if brief else ("pages", "own"):
-        if not np.isnan(like.number(name)).all():
-            found.append(scores.mean(name, place))
-    return [_value(mean, "") for mean in found]
+    return [_value(scores.mean(name, place), "") for name in _columns(like, brief=brief)]
 
 
 SHORT = {"right": "down", "left": "up", "sparse": "ping", "pages": "page"}
@@ -260,9 +287,8 @@ def _short(found: Found, name: str) -> str:
     return "rate" if name in judge.WAYS and len(found.task.queues) == 1 else SHORT[name]
 
 
-def _verdict(scores: Scores, found: Found, place: int) -> str:
-    """Says in which numbers the chosen setting is better or worse than this one."""
-    compared = judge.compare(scores, scores.candidates.index(found.chosen), place)
+def _verdict(found: Found, compared: Compared) -> str:
+    """Says in which numbers the chosen setting is better or worse than another."""
     parts = []
     for word in ("better", "worse"):
         names = [_short(found, name) for name, verdict in compared.verdicts.items() if verdict == word]
@@ -271,35 +297,41 @@ def _verdict(scores: Scores, found: Found, place: int) -> str:
 
 
 def robustness(found: Found, *, brief: bool = False) -> Table | None:
-    """The chosen setting on other links and with other traffic."""
+    """The chosen setting on other links and with other traffic. In brief, marks say which numbers are worse than the
+    best, and not by how much.
+    """
     if not found.varied:
         return None
-    rows = []
+    rows, marks = [], []
     for one in found.varied:
         place = one.scores.candidates.index(found.chosen)
-        rows.append([one.name, *_numbers(one.scores, place, like=found.final, brief=brief), _regret(found, one, place)])
+        worse = _regrets(found, one, place)
+        numbers = _numbers(one.scores, place, like=found.final, brief=brief)
+        rows.append([one.name, *numbers, *([] if brief else [", ".join(worse.values()) or "–"])])
+        marks.append(tuple(WORSE if name in worse else "" for name in _columns(found.final, brief=True)))
     scores = found.varied[0].scores
-    heads = ["what differs", *_heads(found, found.final, brief=brief), "worse than the best"]
+    heads = ["what differs", *_heads(found, found.final, brief=brief), *([] if brief else ["worse than the best"])]
     notes = (
         f"means over {len(scores.seeds)} seeds; the shaper and all parameters stay as for the stated link",
-        "worse than the best: than the best of the disciplines' settings there, where the seeds show it",
+        f"{WORSE if brief else 'worse than the best:'} {'worse ' if brief else ''}than the best of the disciplines' "
+        f"settings there, where the seeds show it{'; the page says by how much' if brief else ''}",
         *(() if any("rate" in one.name for one in found.varied) else ("the rate is a trace, and was not varied",)),
     )
-    return Table(f"robustness of {found.chosen.label}", heads, rows, notes)
+    return Table(f"robustness of {found.chosen.label}", heads, rows, notes, marks=tuple(marks) if brief else ())
 
 
-def _regret(found: Found, varied: search.Varied, place: int) -> str:
-    """Says by how much a setting is worse than the best one of a variation, where the seeds show it."""
-    parts = []
+def _regrets(found: Found, varied: search.Varied, place: int) -> dict[str, str]:
+    """Says, by number, by how much a setting is worse than the best one of a variation, where the seeds show it."""
+    said = {}
     for name, values in varied.regrets.items():
         worse = values[place]
         if np.isnan(worse):
-            parts.append(f"{_short(found, name)} never")
+            said[name] = f"{_short(found, name)} never"
         elif name == "sparse" and worse > judge.LEAST_STEP_MS["sparse"]:
-            parts.append(f"ping {number_text(worse, 2)} ms")
+            said[name] = f"ping {number_text(worse, 2)} ms"
         elif name != "sparse" and worse > judge.STEPS[name]:
-            parts.append(f"{_short(found, name)} {number_text(100 * worse, 2)} %")
-    return ", ".join(parts) or "–"
+            said[name] = f"{_short(found, name)} {number_text(100 * worse, 2)} %"
+    return said
 
 
 def sensitivity(found: Found) -> list[str]:
@@ -321,17 +353,16 @@ def _parameter(name: str, value: float) -> str:
 def lower(found: Found, *, brief: bool = False) -> list[Table]:
     """The settings at the lowest rate that the line may have, if that is much lower than the stated one."""
     return [
-        replace(finalists(found, scores, brief=brief), title=f"settings at the {name}")
-        for name, scores in found.lower.items()
+        replace(finalists(found, scores, brief=brief), title=f"settings {_lower_words(found)}")
+        for scores in found.lower.values()
     ]
 
 
 def confirmation(found: Found, *, brief: bool = False) -> list[Table]:
     """The settings in the kernel world, at each rate that was played there."""
-    tables = [finalists(found, scores, brief=brief) for scores in found.confirmed.values()]
     return [
-        replace(table, title=f"settings in the kernel world, {name}")
-        for name, table in zip(found.confirmed, tables, strict=True)
+        replace(finalists(found, scores, brief=brief), title=f"settings in the kernel world, {where}")
+        for where, scores in zip(("at the stated rate", _lower_words(found)), found.confirmed.values(), strict=False)
     ]
 
 
