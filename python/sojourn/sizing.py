@@ -17,7 +17,7 @@ from sojourn.errors import Refusal, nearest_of
 from sojourn.line import constant_bps
 from sojourn.means import Mean
 from sojourn.results import Results
-from sojourn.words import number_text, quantity, size_text
+from sojourn.words import number_text, percent_text, quantity, size_text
 
 PACKET_BYTES = 1514
 """A full segment on Ethernet. No size of the grid is smaller than two of them."""
@@ -339,7 +339,8 @@ def headline(found: Found) -> str:
     if not found.wants:
         if chosen is None:
             return f"No packet passed. {about}"
-        return f"{_named(chosen)} is the smallest buffer with at least {ENOUGH:.0%} of the greatest goodput. {about}"
+        enough = f"at least {percent_text(ENOUGH)} of the greatest goodput"
+        return f"{_named(chosen)} is the smallest buffer with {enough}. {about}"
     if region and chosen is not None:
         ends = _named(region[0]) if len(region) == 1 else f"{size_text(region[0].bytes)} to {_named(region[-1])}"
         verb = "meets" if len(region) == 1 else "meet"

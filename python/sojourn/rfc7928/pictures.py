@@ -229,7 +229,10 @@ def matrix(done: Evaluation, heading: str) -> Picture:
             spine.set_visible(False)
         patches = [Patch(color=VERDICTS[word], label=word) for word in ("better", "trade", "same", "worse")]
         axis.legend(handles=patches, ncols=4, frameon=False, loc="upper left", bbox_to_anchor=(0.0, 0.0))
-        said = "A cell has the queuing delay and the goodput in percent of tail drop's."
+        said = (
+            "A cell has the queuing delay and the goodput in percent of tail drop's. Its colour also judges completion "
+            "time and unfairness."
+        )
         plot.frame(figure, "Disciplines against tail drop", f"{heading} {said}", provenance(done))
     heads = ["row", "discipline", "verdict", "queuing delay / tail drop's", "goodput / tail drop's"]
     return Picture("matrix", "Disciplines against tail drop", heading, figure, Data(heads, rows))

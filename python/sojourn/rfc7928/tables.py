@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sojourn.rfc7928.judge import AXES, MARGIN, Axis, Evaluation, Ratio
 from sojourn.rfc7928.observed import ALL, MEASURES, Seen
 from sojourn.rfc7928.suite import Row
-from sojourn.words import NOTHING, cell_text, number_text
+from sojourn.words import NOTHING, cell_text, number_text, percent_text
 
 Table = tuple[list[str], list[list[str]]]
 """Heads, and rows of cells."""
@@ -16,8 +16,8 @@ BETTER, WORSE = "+", "-"
 """Marks of ratios that count."""
 LEGEND = (
     "better, worse: the 95 % interval of the paired ratio to tail drop excludes 1, and the ratio is at least "
-    f"{MARGIN:.0%} away from it, in one measure or more; trade: better in one measure and worse in another; same: "
-    "neither; open: not played, or fewer than two seeds. "
+    f"{percent_text(MARGIN)} away from it, in one measure or more; trade: better in one measure and worse in another; "
+    "same: neither; open: not played, or fewer than two seeds. "
     f"In the tables of ratios {BETTER} is better and {WORSE} is worse than tail drop."
 )
 
