@@ -58,13 +58,8 @@ LINES = {
         "fq limit 1000 maxrate 200kbit",
         "fq limit 3000 flow_limit 30 maxrate 3mbit orphan_mask 63 low_rate_threshold 5mbit",
     ),
-    "ccaq": (
-        "ccaq",
-        "ccaq variant paper",
-        "ccaq limit 300 flows 64 noecn",
-        "ccaq variant paper limit 500 flow_limit 20 max_gi 50ms",
-        "ccaq quantum 300 memory_limit 300000 idle 0.5%",
-    ),
+    "ccaq": ("ccaq", "ccaq limit 300 flows 64 noecn", "ccaq quantum 300 memory_limit 300000 idle 0.5%"),
+    "ccaq variant paper": ("ccaq variant paper", "ccaq variant paper limit 500 flow_limit 20 max_gi 50ms"),
     "pie": (
         "pie limit 1000",
         "pie limit 300 ecn target 5ms",
@@ -224,8 +219,6 @@ CHANGES = {
         """,
 }
 """Parameters that change on the way, by discipline; fq has others where it has a `maxrate`."""
-OWN_CHANGES = {"fq maxrate": "fq .* maxrate ", "ccaq variant paper": "ccaq variant paper"}
-"""The entries of CHANGES that are for some of a discipline's lines, and a pattern of these lines."""
 HOLD_BACK = re.compile("tbf|htb|cake bandwidth|.* maxrate ")
 """Lines of disciplines that hold packets back although the link asks: a trace says when it does."""
 SINCE = {"dualpi2": (6, 17)}
@@ -272,7 +265,7 @@ def play(kernel: Kernel, trace: Trace, line: str) -> Played:
     unlike = [f"{a!r} {b!r}" for a, b in pairs if a != b]
     fates = [b[-1] for _, b in pairs]
     first = f"{trace.name}, {line}: {unlike[0]}" if unlike else ""
-    return Played(line.split()[0], len(pairs), fates.count("dropped"), fates.count("marked"), len(unlike), first)
+    return Played(discipline_of(line), len(pairs), fates.count("dropped"), fates.count("marked"), len(unlike), first)
 
 
 def from_zero(data: bytes) -> bytes:
@@ -309,11 +302,15 @@ def written(folder: Path) -> list[Trace]:
         return [Trace(folder / row["file"], row["name"], row["rate_bps"] or None) for row in csv.DictReader(file)]
 
 
+def discipline_of(line: str) -> str:
+    """Returns the key in LINES of a line: the discipline, with the variant if that is a discipline of its own."""
+    return next((name for name in LINES if " " in name and line.startswith(name)), line.split()[0])
+
+
 def with_changes(folder: Path, trace: Trace, line: str) -> Trace:
     """Adds one to five changes of the discipline's parameters to a trace, some of them at the time of an arrival."""
     kind = line.split()[0]
-    own = [name for name, pattern in OWN_CHANGES.items() if re.match(pattern, line)]
-    pool = CHANGES[own[0] if own else kind].split("|")
+    pool = CHANGES["fq maxrate" if " maxrate " in line else discipline_of(line)].split("|")
     draw = random.Random(f"{trace.name} {line}")
     header, *rows = trace.file.read_bytes().splitlines()
     times = [int(row.split(b",", 1)[0]) for row in rows]
@@ -330,7 +327,7 @@ def with_changes(folder: Path, trace: Trace, line: str) -> Trace:
 def changed(folder: Path, traces: list[Trace]) -> list[tuple[Trace, str]]:
     """Returns the pairs of disciplines and traces with changes."""
     pairs = []
-    for kind in [kind for kind in CHANGES if kind not in OWN_CHANGES]:
+    for kind in [kind for kind in CHANGES if kind != "fq maxrate"]:
         lines = LINES.get(kind, ("codel", "codel limit 300 target 10ms ecn"))
         for number, trace in enumerate(traces):
             line = lines[number % len(lines)]
@@ -447,8 +444,8 @@ def main() -> int:
 
 def grouped(where: str, pairs: list[tuple[Trace, str]]) -> list[tuple[str, str, list[tuple[Trace, str]]]]:
     """Groups the pairs by discipline."""
-    kinds = dict.fromkeys(line.split()[0] for _, line in pairs)
-    return [(where, kind, [pair for pair in pairs if pair[1].split()[0] == kind]) for kind in kinds]
+    kinds = dict.fromkeys(discipline_of(line) for _, line in pairs)
+    return [(where, kind, [pair for pair in pairs if discipline_of(pair[1]) == kind]) for kind in kinds]
 
 
 if __name__ == "__main__":
