@@ -15,7 +15,7 @@ use sojourn_oracle::skipped;
 
 const MTU: u32 = 1514;
 const PACKETS: u32 = 100_000;
-const TRACES: u64 = 32;
+const TRACES: u64 = 50;
 const SECOND: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
 
