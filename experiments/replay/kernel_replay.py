@@ -319,7 +319,7 @@ def with_changes(folder: Path, trace: Trace, line: str) -> Trace:
         at = times[place] if draw.random() < 0.5 else draw.randint(times[place - 1], times[place])
         words = f"{at},change,{kind} {draw.choice(pool).strip()},,".encode()
         rows.insert(place, words)
-    file = folder / f"changed-{kind}-{trace.file.name}"
+    file = folder / f"changed-{discipline_of(line).replace(' ', '-')}-{trace.file.name}"
     file.write_bytes(b"\n".join([header, *rows]) + b"\n")
     return Trace(file, trace.name, trace.rate)
 
