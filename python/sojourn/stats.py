@@ -139,8 +139,8 @@ def sent(stats: Stats) -> list[str]:
 
 
 def layout_of(stats: Stats) -> tuple[str, ...]:
-    """The lines of these counters' kind in `LAYOUTS`; empty if it has none. Both variants of ccaq have the same name, so
-    their counters decide.
+    """The lines of these counters' kind in `LAYOUTS`; empty if it has none. Both variants of ccaq have the same name,
+    so their counters decide.
     """
     is_paper = stats["kind"] == "ccaq" and "min_limit" in stats
     return LAYOUTS.get("ccaq_paper" if is_paper else stats["kind"], ())
