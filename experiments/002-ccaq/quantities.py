@@ -277,7 +277,7 @@ STATEMENTS = (
     "growth_stops_at_max_increase_times_the_limit",
     "the_cut_is_the_least_queue_of_the_longest_interval",
 )
-TESTS = Path(__file__).resolve().parents[2] / "crates/core/src/qdisc/ccaq.rs"
+TESTS = Path(__file__).resolve().parents[2] / "crates/core/src/qdisc/ccaq/paper.rs"
 
 
 def c12(_runs: Needs) -> Quantities:
