@@ -20,7 +20,7 @@ use crate::units::{Span, Time};
 pub struct Params {
     /// Descriptors: packets in the card, the one in transmission included.
     pub ring: u32,
-    /// Whether byte queue limits (BQL) are on: they limit the bytes in the ring.
+    /// Byte queue limits (BQL): the bytes in the ring are limited, not only its descriptors.
     pub bql: bool,
     /// Time from the end of a transmission to its interrupt, which also handles the transmissions that have ended
     /// meanwhile.

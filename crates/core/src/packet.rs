@@ -49,8 +49,8 @@ pub struct Segment {
     pub acks: bool,
     /// Whether the SYN flag is set.
     pub syn: bool,
-    /// Whether the segment is a pure ACK. It has no data; ECE and CWR are its only other flags; SACK, timestamps and MD5
-    /// are its only options.
+    /// The segment is a pure ACK: it has no data, no other flags than ECE and CWR, and no other options than SACK,
+    /// timestamps and MD5.
     pub pure: bool,
     /// The flags by which TCP echoes ECN marks: ECE and CWR, or the ACE field of AccECN.
     pub echo: u8,

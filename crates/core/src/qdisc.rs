@@ -139,9 +139,9 @@ impl<P> Drops<P> for alloc::vec::Vec<(P, DropReason)> {
 /// How Linux counts a packet that a change of parameters drops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Given {
-    /// Whether Linux dequeues the packet to drop it, and so counts it as sent.
+    /// Linux takes the packet out by its own dequeue before it drops it, which counts it as sent.
     pub sent: bool,
-    /// Whether Linux counts the packet as dropped.
+    /// Linux counts the packet as dropped.
     pub dropped: bool,
 }
 

@@ -6,6 +6,7 @@
 //! numbers, so no packet needs an allocation. A flow takes 29 bytes plus the discipline's state, rounded up to whole
 //! cache lines, and an entry in its list.
 
+use super::{DropReason, Drops};
 use crate::cache::Cache;
 use crate::packet::Packet;
 use alloc::vec::Vec;
@@ -68,6 +69,32 @@ impl<S> Flow<S> {
     #[inline]
     pub fn bytes(&self) -> u64 {
         self.fifo.bytes
+    }
+}
+
+/// The bytes of each queue, contiguous in memory (Linux `backlogs`): finding the longest queue reads only a few kB.
+#[derive(Clone, Debug)]
+pub struct Backlogs(Vec<u32>);
+
+impl Backlogs {
+    /// Empty queues.
+    pub fn new(queues: u32) -> Self {
+        Backlogs(alloc::vec![0; queues as usize])
+    }
+
+    /// Notes the bytes of a queue after they have changed.
+    #[inline]
+    pub fn note<P: Packet + Copy, S>(&mut self, number: u32, flows: &Flows<P, S>) {
+        // At most the memory limit, 2^31, plus one packet.
+        self.0[number as usize] = flows.flow(number).bytes() as u32;
+    }
+
+    /// Returns the non-empty queue with the most bytes (a packet may have zero bytes); among equals the one with the
+    /// lowest number.
+    pub fn fattest<P: Packet + Copy, S>(&self, flows: &Flows<P, S>) -> Option<u32> {
+        let most = self.0.iter().copied().fold(0, u32::max);
+        let is_fattest = |&number: &u32| self.0[number as usize] == most && flows.flow(number).packets() > 0;
+        (0..self.0.len() as u32).find(is_fattest)
     }
 }
 
@@ -356,6 +383,28 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
     #[inline]
     pub fn pop(&mut self, flow: u32) -> Option<P> {
         self.slab.pop(&mut self.flows[flow as usize].fifo)
+    }
+
+    /// Drops packets from the head of the flow's queue until `packets` packets or at least `bytes` bytes are gone, or the
+    /// queue is empty; at least one, if there is one. Returns the number of dropped packets.
+    pub fn drop_head(
+        &mut self,
+        flow: u32,
+        packets: u32,
+        bytes: u64,
+        reason: DropReason,
+        drops: &mut impl Drops<P>,
+    ) -> u32 {
+        let (mut gone, mut gone_bytes) = (0, 0);
+        while let Some(packet) = self.pop(flow) {
+            gone += 1;
+            gone_bytes += u64::from(packet.bytes());
+            drops.dropped(packet, reason);
+            if gone >= packets || gone_bytes >= bytes {
+                break;
+            }
+        }
+        gone
     }
 
     /// The flow's state, with its queue and the slab: for callers that take packets and change the state meanwhile.

@@ -22,14 +22,13 @@ mod ns2;
 pub use ns2::FqCodelNs2;
 
 use super::codel::{self, Control, DsMatch, Law, MAX_SPAN, MICROSECOND, Source, Vars};
-use super::flows::{Fifo, Flows, Slab};
+use super::flows::{Backlogs, Fifo, Flows, Slab};
 use super::param::{Param, Parameters, Unit, choice, param};
 use super::stats::numbers;
 use super::{Context, DropReason, Drops, Given, Qdisc, Unchangeable};
 use crate::cache::Cache;
 use crate::packet::Packet;
 use crate::units::{Span, Time};
-use alloc::vec::Vec;
 
 choice! {
     /// Which implementation to follow.
@@ -167,8 +166,7 @@ pub struct FqCodel<P, L: Law> {
     queues: u32,
     control: Control<L>,
     flows: Flows<P, Vars<L>>,
-    /// Bytes of each queue, contiguous in memory (Linux `backlogs`): finding the longest queue reads only a few kB.
-    backlogs: Vec<u32>,
+    backlogs: Backlogs,
     cstats: codel::Stats,
     stats: Stats,
 }
@@ -215,7 +213,7 @@ impl<P: Packet + Copy, L: Law> FqCodel<P, L> {
             control: Control::new(params.target, params.interval, params.ce_threshold, context.mtu, params.ecn)
                 .select(params.ce_threshold_selector),
             flows,
-            backlogs: alloc::vec![0; params.flows as usize],
+            backlogs: Backlogs::new(params.flows),
             cstats: codel::Stats::default(),
             stats: Stats::default(),
         }
@@ -233,42 +231,17 @@ impl<P: Packet + Copy, L: Law> FqCodel<P, L> {
         self.flows.memory(self.skb)
     }
 
-    /// Updates `backlogs` after the bytes of a queue have changed.
-    #[inline]
-    fn note(&mut self, number: u32) {
-        // At most the memory limit, 2^31, plus one packet.
-        self.backlogs[number as usize] = self.flows.flow(number).bytes() as u32;
-    }
-
-    /// Returns the non-empty queue with the most bytes (a packet may have zero bytes); among equals the one with the
-    /// lowest number.
-    fn fattest(&self) -> Option<u32> {
-        let most = self.backlogs.iter().copied().fold(0, u32::max);
-        let is_fattest =
-            |&number: &u32| self.backlogs[number as usize] == most && self.flows.flow(number).packets() > 0;
-        (0..self.queues).find(is_fattest)
-    }
-
     /// Drops packets because a limit is exceeded. RFC 8290 §4.1.3: the queue with the most bytes loses half of them
     /// from its head, at most `drop_batch` packets and at least one.
     #[cold]
     #[inline(never)]
     fn overflow(&mut self, reason: DropReason, drops: &mut impl Drops<P>) {
-        let Some(fattest) = self.fattest() else { return };
+        let Some(fattest) = self.backlogs.fattest(&self.flows) else { return };
         let flow = self.flows.flow(fattest);
         let (threshold, half) =
             if self.rfc8290 { (u64::MAX, flow.packets().div_ceil(2)) } else { (flow.bytes() / 2, u32::MAX) };
-        let most = self.drop_batch.min(half);
-        let (mut packets, mut bytes) = (0, 0);
-        while let Some(packet) = self.flows.pop(fattest) {
-            packets += 1;
-            bytes += u64::from(packet.bytes());
-            drops.dropped(packet, reason);
-            if packets >= most || bytes >= threshold {
-                break;
-            }
-        }
-        self.note(fattest);
+        let packets = self.flows.drop_head(fattest, self.drop_batch.min(half), threshold, reason, drops);
+        self.backlogs.note(fattest, &self.flows);
         // As in Linux, these drops raise CoDel's `count`.
         if !self.rfc8290 {
             let vars = &mut self.flows.flow_mut(fattest).state;
@@ -289,7 +262,7 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
         packet.set_enqueue_time(now);
         let number = self.classify(packet.flow_hash());
         self.flows.push(number, packet);
-        self.note(number);
+        self.backlogs.note(number, &self.flows);
         if self.flows.list_as_new(number) {
             self.flows.flow_mut(number).credit = self.quantum as i32;
             self.stats.new_flow_count += 1;
@@ -326,7 +299,7 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
         while let Some(number) = self.flows.turn(self.quantum) {
             let (vars, fifo, slab) = self.flows.split(number);
             let took = vars.dequeue(now, packet, &self.control, &mut self.cstats, &mut Queue { fifo, slab }, drops);
-            self.note(number);
+            self.backlogs.note(number, &self.flows);
             if took {
                 self.flows.charge(number, packet.bytes());
                 return true;

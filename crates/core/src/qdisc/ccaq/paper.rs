@@ -121,7 +121,7 @@ struct Opening {
     at: Time,
     /// All 32 bits of the hash: other flows of this queue do not match it.
     hash: u32,
-    /// Whether the SYN was sent again. The SYN-ACK may answer either one, and then gives no RTT.
+    /// The SYN was sent more than once. A SYN-ACK may then answer any of them, so it gives no RTT (Karn).
     ambiguous: bool,
 }
 
@@ -171,9 +171,9 @@ impl RoundTrip {
 #[derive(Clone, Debug)]
 pub struct Adaptive {
     limit: u32,
-    /// Whether this is the first interval of the flow.
+    /// The first interval of the flow has not ended.
     first: bool,
-    /// Whether the buffer was enlarged in this interval.
+    /// The limit was raised in this interval.
     enlarged: bool,
     /// When the queue became empty, if it is empty.
     idle_since: Option<Time>,

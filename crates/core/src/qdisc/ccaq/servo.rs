@@ -41,11 +41,10 @@ use super::{Params, Variant};
 use crate::cache::Cache;
 use crate::packet::{Ecn, Packet};
 use crate::qdisc::codel::{Law, Linux};
-use crate::qdisc::flows::Flows;
+use crate::qdisc::flows::{Backlogs, Flows};
 use crate::qdisc::stats::numbers;
 use crate::qdisc::{Context, DropReason, Drops, Given, Qdisc, Stats, Unchangeable};
 use crate::units::Time;
-use alloc::vec::Vec;
 
 /// The most packets dropped at once from the queue with the most bytes, as in fq_codel.
 const DROP_BATCH: u32 = 64;
@@ -86,8 +85,7 @@ pub struct Servo<P> {
     mtu: u64,
     table: Table,
     flows: Flows<P, Flow>,
-    /// Bytes of each queue, contiguous in memory: finding the longest queue reads only a few kB.
-    backlogs: Vec<u32>,
+    backlogs: Backlogs,
     link: Link,
     /// For how long the link has been idle so far, in nanoseconds.
     idle: u64,
@@ -111,7 +109,7 @@ impl<P: Packet + Copy> Servo<P> {
             mtu: u64::from(context.mtu),
             table: Table::new(params.flows),
             flows,
-            backlogs: alloc::vec![0; params.flows as usize],
+            backlogs: Backlogs::new(params.flows),
             link: Link::default(),
             idle: 0,
             counters: Counters::default(),
@@ -141,12 +139,6 @@ impl<P: Packet + Copy> Servo<P> {
     #[inline]
     fn memory_usage(&self) -> u64 {
         self.flows.memory(self.skb)
-    }
-
-    /// Updates `backlogs` after the bytes of a queue have changed.
-    #[inline]
-    fn note(&mut self, number: u32) {
-        self.backlogs[number as usize] = self.flows.flow(number).bytes() as u32;
     }
 
     /// Takes the next packet of a flow. Returns false if its queue is empty.
@@ -197,21 +189,10 @@ impl<P: Packet + Copy> Servo<P> {
     #[cold]
     #[inline(never)]
     fn overflow(&mut self, reason: DropReason, drops: &mut impl Drops<P>) {
-        let most = self.backlogs.iter().copied().fold(0, u32::max);
-        let is_fattest =
-            |&number: &usize| self.backlogs[number] == most && self.flows.flow(number as u32).packets() > 0;
-        let Some(fattest) = (0..self.backlogs.len()).find(is_fattest) else { return };
-        let fattest = fattest as u32;
-        let (mut packets, mut bytes) = (0, 0);
-        while let Some(packet) = self.flows.pop(fattest) {
-            packets += 1;
-            bytes += u64::from(packet.bytes());
-            drops.dropped(packet, reason);
-            if packets >= DROP_BATCH || bytes >= u64::from(most / 2) {
-                break;
-            }
-        }
-        self.note(fattest);
+        let Some(fattest) = self.backlogs.fattest(&self.flows) else { return };
+        let half = self.flows.flow(fattest).bytes() / 2;
+        let packets = self.flows.drop_head(fattest, DROP_BATCH, half, reason, drops);
+        self.backlogs.note(fattest, &self.flows);
         self.flows.flow_mut(fattest).state.overflowed(packets);
         self.counters.drop_overlimit += u64::from(packets);
         if reason == DropReason::MemoryLimit {
@@ -248,7 +229,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Servo<P> {
         let is_empty = flow.packets() == 0;
         flow.state.arrival(tick, is_empty, packet.opens(), (self.idle >> 10) as Tick);
         self.flows.push(number, packet);
-        self.note(number);
+        self.backlogs.note(number, &self.flows);
         if self.flows.list_as_new(number) {
             self.flows.flow_mut(number).credit = self.quantum as i32;
             self.counters.new_flow_count += 1;
@@ -270,7 +251,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Servo<P> {
     fn dequeue_into(&mut self, now: Time, packet: &mut P, drops: &mut impl Drops<P>) -> bool {
         while let Some(number) = self.flows.turn(self.quantum) {
             let took = self.take(number, now, packet, drops);
-            self.note(number);
+            self.backlogs.note(number, &self.flows);
             if took {
                 self.flows.charge(number, packet.bytes());
                 self.link.dequeued(now.0, packet.bytes(), self.flows.packets() > 0);

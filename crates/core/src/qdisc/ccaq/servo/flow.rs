@@ -61,13 +61,13 @@ pub enum Verdict {
 pub struct Head {
     /// How long it has waited.
     pub sojourn: Tick,
-    /// Whether it is the flow's last one.
+    /// No packet of the flow is behind it.
     pub last: bool,
-    /// Whether so little is queued behind it that its delay says more about the other flows than about its sender.
+    /// Less than four MTUs of the flow are behind it (`FEW` in `servo.rs`).
     pub few: bool,
-    /// Whether the whole backlog is at most one MTU, which is never too much.
+    /// At most one MTU is queued in all flows together. CoDel never drops then (RFC 8289 §4.4).
     pub small: bool,
-    /// Whether it is to be marked at a step, as its sender is a scalable one (ECT(1), RFC 9331).
+    /// It carries ECT(1), so its sender is a scalable one (RFC 9331) and expects marks above a step.
     pub scalable: bool,
     /// Signals of this dequeue so far.
     pub signals: u32,
@@ -98,22 +98,22 @@ pub struct Flow {
 
     /// Packets dropped because the flow does not respond, since its delay was below the target; at most 255.
     discards: u8,
-    /// Whether packets of other flows may wait in the queue too.
+    /// Another flow has used this queue since it was last empty.
     shared: bool,
     /// Packets seen, up to [`OPENING`].
     seen: u8,
     handshake: Handshake,
-    /// Whether the round trip is a guess, which may be too short.
+    /// The round trip was not taken from an unambiguous handshake. It may be too short, so it may be lengthened.
     guessed: bool,
-    /// Whether an episode of dropping is over.
+    /// At least one episode of dropping is over.
     has_answered: bool,
-    /// Whether this episode has had a second signal.
+    /// This episode has had a second signal.
     repeated: bool,
-    /// Whether the queue has shrunk in this episode.
+    /// The queue has shrunk in this episode.
     shrunk: bool,
-    /// Whether an epoch has begun.
+    /// An epoch has begun.
     began: bool,
-    /// Whether the target was raised when the last epoch ended, and dropping waited.
+    /// The target was raised when the last epoch ended, and dropping waited.
     raised: bool,
 
     /// The delay above which the queue is too long.
