@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sojourn import _core
 from sojourn.cases import Case
 from sojourn.records import write_bytes
-from sojourn.words import disciplines_of, link_rate_text, number_text, rate_text, rows_as_csv
+from sojourn.words import disciplines_of, link_rate_text, number_text, rate_text, rows_as_csv, seeds_text
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
@@ -434,8 +434,7 @@ def origin(combinations: Sequence[Case]) -> str:
     """Seeds, world and version."""
     first = combinations[0].first
     seeds = sorted({record.seed for combination in combinations for record in combination.runs})
-    text = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds ({seeds[0]}–{seeds[-1]})"
-    return f"{text}  ·  world {first.world}  ·  sojourn {first.versions.get('sojourn', '?')}"
+    return f"{seeds_text(seeds)}  ·  world {first.world}  ·  sojourn {first.versions.get('sojourn', '?')}"
 
 
 # ---- parts of pictures ----

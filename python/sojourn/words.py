@@ -99,6 +99,16 @@ UNITS: Mapping[Kind, str] = {"time": "ms", "rate": "Mbit/s", "size": "bytes", "b
 """The unit in which a quantity's value is kept."""
 
 
+def seeds_text(seeds: Sequence[int]) -> str:
+    """Names the seeds of runs, which are in order: `seed 1`, `3 seeds (1–3)`."""
+    return f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds ({seeds[0]}–{seeds[-1]})"
+
+
+def mean_text(value: float, half_width: float | None) -> str:
+    """A mean with half of its interval, if it has one: `1.23 ± 0.05`."""
+    return number_text(value) + (f" ± {number_text(half_width, 2)}" if half_width else "")
+
+
 def listed(names: Sequence[str]) -> str:
     """Names one or several things: `a`, `a and b`, `a, b and c`."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
@@ -272,8 +282,8 @@ def _label(one: Mapping[str, Any], texts: Mapping[str, Mapping[str, str]]) -> st
     return ", ".join(dict.fromkeys(parts))
 
 
-def rows_as_csv(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows below their heads, as CSV."""
+def rows_as_csv(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Rows below their heads, as CSV. A missing value (None) is empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(heads)

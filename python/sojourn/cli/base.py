@@ -399,6 +399,28 @@ def simulated_seconds(where: str) -> Iterator[Tell]:
         yield tell
 
 
+STAGE_S = 10
+"""Seconds after which each stage is named where there is no bar."""
+
+
+@contextmanager
+def stages() -> Iterator[Callable[[str, int], Tell]]:
+    """Shows a bar for each stage of a long work, one after the other. Outside of a terminal, a line for each stage that
+    begins after `STAGE_S`. A stage has a name and a number of runs.
+    """
+    begin, shown = time.monotonic(), ExitStack()
+
+    def watch(name: str, runs: int) -> Tell:
+        shown.close()
+        passed = time.monotonic() - begin
+        if passed > STAGE_S:
+            click.echo(f"{name}, after {passed:.0f} s", err=True)
+        return shown.enter_context(simulated_seconds(f"{name}, {many(runs, 'run')}"))
+
+    with shown:
+        yield watch
+
+
 @contextmanager
 def _bar(where: str) -> Iterator[Tell]:
     from rich.console import Console

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,11 +27,10 @@ from sojourn.cli.base import (
     refuse_file,
     rows_as_csv,
     seed_option,
-    simulated_seconds,
+    stages,
     store_option,
 )
 from sojourn.cli.run import memory_option, world_of, world_option
-from sojourn.words import cell_text
 
 if TYPE_CHECKING:
     from sojourn.disciplines import Library
@@ -116,7 +113,12 @@ def frontier(
     lines = [" ".join(line.split()) for line in qdiscs] or [*room.point.DEFAULT, *own]
     opened = open_store(store)
     where = world_of(world, memory=memory, outside=outside, patience=patience, module=module)
-    with _progress(len(points)) as watch:
+    with stages() as watch:
+
+        def watch_point(point: Point, runs: int) -> Callable[[float, float], None]:
+            place = f"point {point.name} ({points.index(point) + 1} of {len(points)})"
+            return watch(place if len(points) > 1 else point.words, runs)
+
         found = room.grid.play(
             points,
             list(dict.fromkeys(lines)),
@@ -126,7 +128,7 @@ def frontier(
             seed=1 if seed is None else seed,
             seeds=seeds,
             outside=own,
-            watch=watch,
+            watch=watch_point,
         )
     if found.interrupted:
         click.echo(f"store: {opened.folder}", err=True)
@@ -159,26 +161,6 @@ def _points(
     return [point_of(flows, rate_bps, rtt_s, None if seconds is None else round(seconds))]
 
 
-@contextmanager
-def _progress(count: int) -> Iterator[Callable[[Point, int], Callable[[float, float], None]]]:
-    """Shows a bar for each point, one after the other. Outside of a terminal, a line for each point that took a
-    while.
-    """
-    begin, shown, seen = time.monotonic(), ExitStack(), 0
-
-    def watch(point: Point, runs: int) -> Callable[[float, float], None]:
-        nonlocal seen
-        seen += 1
-        shown.close()
-        what = f"point {point.name} ({seen} of {count})" if count > 1 else point.words
-        if time.monotonic() - begin > 10:
-            click.echo(f"{what}, after {time.monotonic() - begin:.0f} s", err=True)
-        return shown.enter_context(simulated_seconds(f"{what}, {many(runs, 'run')}"))
-
-    with shown:
-        yield watch
-
-
 def _name_skipped(found: Found) -> None:
     """Names what a world could not play: each reason once, with the number of points."""
     reasons: dict[tuple[str, str], int] = {}
@@ -197,9 +179,7 @@ def _show(found: Found, form: str) -> None:
         click.echo(records.to_json(tables.as_dict(found)))
         return
     if form == "csv":
-        heads, rows = tables.every_setting(found)
-        cells = [["" if cell is None else cell_text(cell) for cell in row] for row in rows]
-        click.echo(rows_as_csv(heads, cells), nl=False)
+        click.echo(rows_as_csv(*tables.every_setting(found)), nl=False)
         return
     screen.say(tables.headline(found))
     click.echo()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +27,7 @@ from sojourn.cli.base import (
     refuse_file,
     rows_as_csv,
     seed_option,
-    simulated_seconds,
+    stages,
     store_option,
 )
 from sojourn.cli.run import memory_option, world_of, world_option
@@ -105,7 +103,11 @@ def rfc7928(
     refuse_file(out)
     opened = open_store(store)
     drawn = form == "text" or out is not None or picture_is_asked_for()
-    with _progress(chosen) as watch:
+    with stages() as watch:
+
+        def watch_row(row: Row, runs: int) -> Callable[[float, float], None]:
+            return watch(f"row {row.name} ({chosen.index(row) + 1} of {len(chosen)})", runs)
+
         try:
             done = evaluation.evaluate(
                 chosen,
@@ -118,7 +120,7 @@ def rfc7928(
                 seeds=seeds,
                 pictures=drawn,
                 outside=own,
-                watch=watch,
+                watch=watch_row,
             )
         except evaluation.Interrupted:
             click.echo(f"store: {opened.folder}", err=True)
@@ -132,22 +134,6 @@ def rfc7928(
         click.echo(f"page: {page.write(out or opened.folder / FOLDER / world, done, picture)}", err=True)
     click.echo(f"{many(done.runs, 'run')}, {done.played} of them played now; store: {opened.folder}", err=True)
     leave_broken(done.broken)
-
-
-@contextmanager
-def _progress(rows: list[Row]) -> Iterator[Callable[[Row, int], Callable[[float, float], None]]]:
-    """Shows a bar for each row, one after the other. Outside of a terminal, a line for each row that took a while."""
-    begin, shown = time.monotonic(), ExitStack()
-
-    def watch(row: Row, runs: int) -> Callable[[float, float], None]:
-        shown.close()
-        what = f"row {row.name} ({rows.index(row) + 1} of {len(rows)})"
-        if time.monotonic() - begin > 10:
-            click.echo(f"{what}, after {time.monotonic() - begin:.0f} s", err=True)
-        return shown.enter_context(simulated_seconds(f"{what}, {many(runs, 'run')}"))
-
-    with shown:
-        yield watch
 
 
 def _show(done: Evaluation, form: str) -> None:

@@ -32,7 +32,7 @@ from sojourn.cli.base import (
 from sojourn.cli.run import memory_option, world_of, world_option
 from sojourn.cli.sweep import PICTURES
 from sojourn.errors import Refusal
-from sojourn.words import cell_text, number_text, size_text
+from sojourn.words import number_text, size_text
 
 if TYPE_CHECKING:
     from sojourn.disciplines import Library
@@ -148,9 +148,7 @@ def _show(found: Found, form: str) -> None:
         click.echo(records.to_json(sizing.as_dict(found)))
         return
     if form == "csv":
-        heads, rows = sizing.table(found)
-        cells = [["" if cell is None else cell_text(cell) for cell in row] for row in rows]
-        click.echo(rows_as_csv(heads, cells), nl=False)
+        click.echo(rows_as_csv(*sizing.table(found)), nl=False)
         return
     screen.say(sizing.headline(found))
     click.echo()

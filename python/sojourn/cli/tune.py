@@ -30,7 +30,6 @@ from sojourn.cli.base import (
 from sojourn.cli.new import line_options
 from sojourn.errors import nearest_of
 from sojourn.line import time_text
-from sojourn.words import cell_text
 
 if TYPE_CHECKING:
     from sojourn.executors import Executor
@@ -248,9 +247,7 @@ def _show(found: Found, lines: dict[str, Lines], asked: Lines, form: str) -> Non
         click.echo(records.to_json(summary.as_dict(found, lines)))
         return
     if form == "csv":
-        heads, rows = summary.numbers(found)
-        cells = [["" if cell is None else cell_text(cell) for cell in row] for row in rows]
-        click.echo(rows_as_csv(heads, cells), nl=False)
+        click.echo(rows_as_csv(*summary.numbers(found)), nl=False)
         return
     for sentence in summary.headline(found):
         screen.say(sentence)

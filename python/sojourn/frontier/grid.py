@@ -17,6 +17,7 @@ from sojourn.frontier.judge import Judged, Placed, Setting
 from sojourn.frontier.point import START_S, Point, fixed_settings, plan_of, point_of
 from sojourn.line import rate_of, seconds_of
 from sojourn.runs import Runs
+from sojourn.words import seeds_text
 
 # ---- the file ----
 
@@ -132,7 +133,7 @@ def play(
     Disciplines that the world cannot play are left out and named in the result. After Ctrl-C the result has the
     finished points and is marked interrupted. Raises Refusal for bad input before anything is played.
     """
-    origin = f"{_seeds(seed, seeds)}  ·  world {world.name}  ·  sojourn {_core.__version__}"
+    origin = f"{seeds_text(range(seed, seed + seeds))}  ·  world {world.name}  ·  sojourn {_core.__version__}"
     fixed = {point: fixed_settings(point) for point in points}
     plans = {}
     for point in points:
@@ -174,10 +175,6 @@ def _played(
     found.broken += done.broken
     found.skipped += [(point.name, next(iter(one["set"].values())), one["reason"]) for one in done.skipped]
     return [] if done.interrupted else judge.read(done)
-
-
-def _seeds(first: int, count: int) -> str:
-    return f"seed {first}" if count == 1 else f"{count} seeds ({first}–{first + count - 1})"
 
 
 # ---- the sum ----

@@ -11,7 +11,7 @@ from sojourn.frontier.grid import FAR_MS, Found, Summary
 from sojourn.frontier.judge import USUAL, Judged, Placed, Setting
 from sojourn.frontier.point import FEW_CYCLES, START_S, Point
 from sojourn.means import Mean
-from sojourn.words import NOTHING, number_text, time_text
+from sojourn.words import NOTHING, mean_text, number_text, time_text
 
 Table = tuple[list[str], list[list[str]]]
 """Heads, and rows of cells."""
@@ -84,8 +84,7 @@ def signed(mean: Mean | None) -> str:
     """A difference with its sign and its interval."""
     if mean is None:
         return NOTHING
-    half = f" ± {number_text(mean.half_width, 2)}" if mean.half_width else ""
-    return f"{'+' if mean.value >= 0 else ''}{number_text(mean.value)}{half}"
+    return f"{'+' if mean.value >= 0 else ''}{mean_text(mean.value, mean.half_width)}"
 
 
 # ---- a point ----

@@ -283,25 +283,29 @@ RED = {"min": 1 / 12, "max": 1 / 4}
 
 def has_knob(line: str) -> bool:
     """Returns whether a discipline has a parameter of delay."""
-    return words.disciplines_of(line)[-1] in KNOBS
+    return bool(_knobs(line))
+
+
+def _knobs(line: str) -> tuple[str, ...]:
+    kind = words.disciplines_of(line)[-1]
+    return ("flow_limit",) if kind == "ccaq" and "variant paper" in line else KNOBS.get(kind, ())
 
 
 def tuned(line: str, factor: float, buffer: float) -> str:
     """Returns a line whose parameters of delay are changed by a factor. Other disciplines are not changed."""
-    kind = words.disciplines_of(line)[-1]
-    for name in KNOBS.get(kind, ()) if factor != 1.0 else ():
-        if kind == "red":
-            text = f"{RED[name] * buffer * factor:.4g}bdp"
-        elif kind == "ccaq":
-            paper = "variant paper" in line
-            name = "flow_limit" if paper else name
-            value = _values(line)[name]
-            # More idle time is less delay; its value is in hundredths of a percent.
-            text = f"{round(value * factor)}" if paper else f"{value / factor / 100:.2f}%"
-        else:
-            text = f"{round(_values(line)[name] * factor / 1000)}us"
-        line = _with(line, name, text)
+    for name in _knobs(line) if factor != 1.0 else ():
+        line = _with(line, name, _times(line, name, factor, buffer))
     return line
+
+
+def _times(line: str, name: str, factor: float, buffer: float) -> str:
+    """Returns the value of a parameter for a delay that is `factor` times as long."""
+    if name in RED:
+        return f"{RED[name] * buffer * factor:.4g}bdp"
+    value = _values(line)[name]
+    if name == "idle":  # in hundredths of a percent; more idle time is less delay
+        return f"{value / factor / 100:.2f}%"
+    return f"{round(value * factor)}" if name == "flow_limit" else f"{round(value * factor / 1000)}us"
 
 
 def _with(line: str, name: str, value: str) -> str:

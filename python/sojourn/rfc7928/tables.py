@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sojourn.rfc7928.judge import AXES, MARGIN, Axis, Evaluation, Ratio
 from sojourn.rfc7928.observed import ALL, MEASURES, Seen
 from sojourn.rfc7928.suite import Row
-from sojourn.words import NOTHING, cell_text, number_text, percent_text
+from sojourn.words import NOTHING, number_text, percent_text
 
 Table = tuple[list[str], list[list[str]]]
 """Heads, and rows of cells."""
@@ -109,27 +109,27 @@ def _mean_text(values: Sequence[float | None]) -> str:
     return number_text(statistics.fmean(there)) if there else NOTHING
 
 
-def every_run(done: Evaluation) -> tuple[list[str], list[list[str]]]:
+def every_run(done: Evaluation) -> tuple[list[str], list[list[object]]]:
     """Returns a row for each class of each run, for CSV."""
     heads = ["row", "case", "discipline", "line", "seed", "class", "kind", *MEASURES]
-    rows = []
+    rows: list[list[object]] = []
     for row in done.rows:
         for one in done.found[row.name]:
             about = [row.name, one.case, done.names[one.place], done.lines[one.place], one.seed, one.name, one.kind]
-            rows.append(["" if cell is None else cell_text(cell) for cell in (*about, *map(one.values.get, MEASURES))])
+            rows.append([*about, *map(one.values.get, MEASURES)])
     return heads, rows
 
 
-def every_verdict(done: Evaluation) -> tuple[list[str], list[list[str]]]:
+def every_verdict(done: Evaluation) -> tuple[list[str], list[list[object]]]:
     """Returns a row for each row of the table and each discipline, for CSV: the verdict, and each ratio."""
     heads = ["row", "title", "need", "discipline", "line", "verdict"]
     heads += [f"{axis.name}_ratio{end}" for axis in AXES for end in ("", "_low", "_high")]
-    rows = []
+    rows: list[list[object]] = []
     for one in done.judged:
         about = [one.row.name, one.row.title, one.row.need, done.names[one.place], done.lines[one.place], one.verdict]
         numbers: list[float | None] = []
         for axis in AXES:
             ratio = one.ratios.get(axis.name)
             numbers += [None, None, None] if ratio is None else [ratio.value, ratio.low, ratio.high]
-        rows.append(["" if cell is None else cell_text(cell) for cell in (*about, *numbers)])
+        rows.append([*about, *numbers])
     return heads, rows

@@ -13,7 +13,7 @@ from sojourn.means import Mean
 from sojourn.tune import candidates, judge, router, search
 from sojourn.tune.judge import Compared, Scores
 from sojourn.tune.search import Found
-from sojourn.words import listed, number_text, rate_text, time_text
+from sojourn.words import listed, mean_text, number_text, rate_text, time_text
 
 WAYS = {"right": "down", "left": "up"}
 """A home user's words for directions."""
@@ -161,8 +161,7 @@ def _goodput(found: Found, place: int) -> str:
 def _value(mean: Mean | None, unit: str) -> str:
     if mean is None:
         return "–"
-    half = f" ± {number_text(mean.half_width, 2)}" if mean.half_width else ""
-    return f"{number_text(mean.value)}{half} {unit}".strip()
+    return f"{mean_text(mean.value, mean.half_width)} {unit}".strip()
 
 
 def _against(found: Found, scores: Scores) -> str:
