@@ -27,6 +27,9 @@ from typing import Any
 
 import numpy as np
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
+from pages import filled
+
 from sojourn import plot
 from sojourn.cli.run import world_of
 from sojourn.executors import Cores
@@ -224,15 +227,12 @@ def write_report(name: str, found: Found) -> None:
     """Puts a grid's tables into README.md, between its marks, or at the end."""
     path = HERE / "README.md"
     begin, end = f"<!-- {name}: written by frontier.py -->", f"<!-- end of {name} -->"
-    before, there, rest = path.read_text(encoding="utf-8").partition(begin)
-    if there:
-        _, _, after = rest.partition(end)
-    else:
+    page = path.read_text(encoding="utf-8")
+    if begin not in page:
         grid_name, _, world = name.partition(".")
-        before, after = f"{before}\n## {TITLES[grid_name]} in the {TITLES[world]}\n\n", "\n"
-        after += f"\n![Every point](figures/{name}.png)\n"
-    text = "\n".join(markdown(found))
-    write_text(path, f"{before}{begin}\n{text}\n{end}{after}")
+        title = f"{TITLES[grid_name]} in the {TITLES[world]}"
+        page += f"\n## {title}\n\n{begin}\n{end}\n\n![Every point](figures/{name}.png)\n"
+    write_text(path, filled(page, begin, end, "\n".join(markdown(found))))
 
 
 def main() -> None:

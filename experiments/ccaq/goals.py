@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
+from pages import filled
+
 import sojourn as sj
 from sojourn.means import Mean, as_dict
 from sojourn.records import write_text
@@ -152,11 +155,8 @@ def tables(found: Mapping[str, Any]) -> str:
 def fill(world: str, content: str) -> None:
     """Puts the tables of a world into goals.md, between their marks."""
     path = HERE / "goals.md"
-    page = path.read_text(encoding="utf-8")
     begin, end = f"<!-- goals.{world}: written by goals.py -->", f"<!-- end of goals.{world} -->"
-    before, _, rest = page.partition(begin)
-    _, _, after = rest.partition(end)
-    write_text(path, f"{before}{begin}\n{content}\n{end}{after}")
+    write_text(path, filled(path.read_text(encoding="utf-8"), begin, end, content))
 
 
 def main() -> None:

@@ -17,6 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
+from pages import filled
+
 from sojourn import worlds
 from sojourn.executors import Cores
 from sojourn.line import rate_of, seconds_of
@@ -198,9 +201,7 @@ def _signs(results: Mapping[str, Any]) -> str:
 def write_report(results: Mapping[str, Any]) -> None:
     """Puts the tables into README.md, between its marks."""
     path = HERE / "README.md"
-    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    path.write_text(f"{before}{BEGIN}\n{tables(results)}\n{END}{after}", encoding="utf-8")
+    path.write_text(filled(path.read_text(encoding="utf-8"), BEGIN, END, tables(results)), encoding="utf-8")
 
 
 def main() -> None:
