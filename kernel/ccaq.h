@@ -57,6 +57,8 @@ typedef u32 ccaq_tick;
  * is halved, a sender leaves the link idle for a quarter of the time at most.
  */
 #define CCAQ_NOT_OURS		(3U << 13)
+/* The shortest pause of a sender. */
+#define CCAQ_PAUSE		CCAQ_MS(10)
 /*
  * With fewer MTUs behind its head, the delay of a queue says more about the
  * other flows than about its sender.

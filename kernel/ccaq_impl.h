@@ -14,16 +14,17 @@
  * - The RTT is the gap after a SYN or SYN-ACK. Without a handshake it is guessed
  *   from the gaps of the first eight packets. Each episode of dropping shows it
  *   again: the packets that waited longest arrived one RTT after the signal. So
- *   the RTT is shortened if two responses in a row say so, and a guess is
- *   lengthened too. A guess is also doubled if the target has reached it and
- *   the link is still idle.
+ *   the RTT is shortened if two responses in a row say so, a guess is
+ *   lengthened too, and an unknown RTT is taken from the response. A guess is
+ *   also doubled if the target has reached it and the link is still idle.
  * - A target begins at a quarter of the RTT (at half of it from 200 ms on), and
  *   stays between an eighth (at most 20 ms) and one RTT.
  * - The delay must be above target for max(100 ms, RTT). The second drop
  *   follows 2 RTTs and the present delay later, since no answer to the first is
  *   seen before. While a queue drains, nothing is dropped.
  * - Idle time is the time between the end of everything that the link was given
- *   and the next arrival.
+ *   and the next arrival. If it is longer than half an RTT (at least 10 ms), the
+ *   sender pauses, and this gap does not count.
  * - A packet that is older than its target by eight intervals is dropped, as
  *   its sender does not respond. For every 32 such packets the age is halved,
  *   down to an eighth of an interval.
@@ -93,6 +94,18 @@ static inline ccaq_tick ccaq_interval(const struct ccaq_vars *vars)
 static inline ccaq_tick ccaq_spacing(const struct ccaq_vars *vars)
 {
 	return max(CCAQ_INTERVAL, 2 * ccaq_rtt(vars));
+}
+
+/*
+ * A gap in which the link is idle for longer than this is the sender's own
+ * pause, and says nothing about its target. A window that is halved at its
+ * largest may stop the sender for half an RTT. BBR stops for a whole one when
+ * it looks for the RTT. Links that send in bursts (Wi-Fi, DOCSIS) delay ACKs
+ * for some milliseconds.
+ */
+static inline ccaq_tick ccaq_pause(const struct ccaq_vars *vars)
+{
+	return max(CCAQ_PAUSE, ccaq_rtt(vars) / 2);
 }
 
 /* Returns the age from which on packets are dropped. */
@@ -199,7 +212,7 @@ static noinline void ccaq_open(struct ccaq_vars *vars, ccaq_tick gap,
 static inline void ccaq_arrival(struct ccaq_vars *vars, ccaq_tick now,
 				bool is_empty, bool opens, ccaq_tick idle)
 {
-	ccaq_tick gap, active;
+	ccaq_tick gap, active, idle_in_gap;
 
 	if (is_empty && vars->seen && ccaq_silence(vars, now) > CCAQ_FORGET)
 		ccaq_vars_init(vars);
@@ -207,11 +220,11 @@ static inline void ccaq_arrival(struct ccaq_vars *vars, ccaq_tick now,
 	gap = vars->seen ? ccaq_silence(vars, now) : CCAQ_NONE;
 	if (opens || vars->seen < CCAQ_OPENING)
 		ccaq_open(vars, gap, opens);
-	/* A flow's own silence says nothing about its target. */
-	if (gap <= 2 * ccaq_interval(vars)) {
+	idle_in_gap = idle - vars->seen_idle;
+	if (gap <= 2 * ccaq_interval(vars) && idle_in_gap <= ccaq_pause(vars)) {
 		active = vars->active + gap;
 		vars->active = active < gap ? CCAQ_NONE : active;
-		vars->idle += idle - vars->seen_idle;
+		vars->idle += idle_in_gap;
 	}
 	vars->seen_idle = idle;
 	vars->last_arrival = now;
@@ -306,14 +319,19 @@ static inline ccaq_tick ccaq_step(const struct ccaq_vars *vars,
  * may seem shorter, so two in a row are needed to shorten the RTT; except in
  * the first episode, where slow start makes it clear. It may seem longer as
  * well, so only a guess is lengthened, and not in slow start, which may need
- * several signals.
+ * several signals. An RTT that is not known is taken from the response.
  */
 static noinline void ccaq_check_rtt(struct ccaq_vars *vars)
 {
 	ccaq_tick last, response = vars->peak_arrival - vars->signal;
 
-	if (!vars->rtt || (s32)response <= 0)
+	if ((s32)response <= 0)
 		return;
+	if (!vars->rtt) {
+		response = clamp(response, CCAQ_SHORTEST_RTT, CCAQ_LONGEST_RTT);
+		ccaq_learn(vars, response, true);
+		return;
+	}
 	last = vars->second_gap;
 	vars->second_gap = 0;
 	if (!vars->repeated && response < vars->rtt / 2) {

@@ -51,7 +51,7 @@ struct Ours {
 const SERVO: Ours = Ours { name: "ccaq", faults: &SERVO_FAULTS, externs: SERVO_EXTERNS, entry: SERVO_ENTRY };
 const PAPER: Ours = Ours { name: "ccaq_paper", faults: &PAPER_FAULTS, externs: PAPER_EXTERNS, entry: PAPER_ENTRY };
 
-const SERVO_FAULTS: [(&str, &str, &str); 47] = [
+const SERVO_FAULTS: [(&str, &str, &str); 51] = [
     ("lowers by half of the standing queue", "least - least / 4", "least - least / 2"),
     ("lowers by the whole standing queue", "before / 2);", "before);"),
     ("lowers twice as fast", "(share - idle) >> 13", "(share - idle) >> 12"),
@@ -62,7 +62,11 @@ const SERVO_FAULTS: [(&str, &str, &str); 47] = [
     ("judges twice after a raise", "if (!vars->began || vars->raised)", "if (!vars->began)"),
     ("an epoch ends too early", "CCAQ_EPOCH * max(", "max("),
     ("the drop never waits", "vars->target > sojourn) {", "vars->target > sojourn && !vars->began) {"),
-    ("its own silence is evidence", "if (gap <= 2 * ccaq_interval(vars)) {", "if (vars->seen) {"),
+    ("its own silence is evidence", "if (gap <= 2 * ccaq_interval(vars) &&", "if (vars->seen &&"),
+    ("its own pause is evidence", "idle_in_gap <= ccaq_pause(vars)", "vars->seen"),
+    ("a pause is a whole RTT", "max(CCAQ_PAUSE, ccaq_rtt(vars) / 2)", "max(CCAQ_PAUSE, ccaq_rtt(vars))"),
+    ("a pause may be as short as half an RTT", "max(CCAQ_PAUSE, ccaq_rtt(vars) / 2)", "ccaq_rtt(vars) / 2"),
+    ("an unknown RTT stays unknown", "if (!vars->rtt) {", "if (!vars->rtt) {\n\t\treturn;"),
     ("forgets the least sojourn of an empty queue", "	vars->least = 0;\n", ""),
     ("no floor", "max(CCAQ_LEAST, least)", "CCAQ_LEAST"),
     ("one short response is enough", "if (last || !vars->has_answered) {", "if (1) {"),

@@ -6,5 +6,6 @@
 	({ __typeof__(a) min_a = (a); __typeof__(b) min_b = (b); (void)(&min_a == &min_b); min_a < min_b ? min_a : min_b; })
 #define max(a, b) \
 	({ __typeof__(a) max_a = (a); __typeof__(b) max_b = (b); (void)(&max_a == &max_b); max_a > max_b ? max_a : max_b; })
+#define clamp(value, low, high) min(max(value, low), high)
 
 #endif

@@ -296,12 +296,20 @@ fn play(algorithm: &'static Algorithm, seed: u64) -> Result<Seen, String> {
     let share = f64::from(rate as u32) / 8.0 / f64::from(flows);
     let mut sources: Vec<Source> = (0..flows).map(|number| Source::new(&mut rng, number + 1, share)).collect();
     if seed % 8 == 5 {
-        // One flow that has the link alone, and leaves nearly half of it idle.
-        let window = share * f64::from(flows) * 0.1 / f64::from(MTU);
+        // One flow that has the link alone, and leaves nearly half of it idle, with gaps that are much shorter than an RTT.
+        let bytes = 300;
+        let window = share * f64::from(flows) * 0.1 / f64::from(bytes);
         sources.truncate(1);
-        let bulk = Source { ecn: Ecn::Ect0, bytes: MTU, burst: 1, left: u64::MAX, deaf: false, ..sources[0].clone() };
-        sources[0] =
-            Source { window, growth: window / 100.0, back_off: 0.0, rtt: 20 * MS, rtt_then: 100 * MS, syns: 1, ..bulk };
+        let bulk = Source { ecn: Ecn::Ect0, bytes, burst: 1, left: u64::MAX, deaf: false, ..sources[0].clone() };
+        sources[0] = Source {
+            window,
+            growth: window / 100.0,
+            back_off: 0.03,
+            rtt: 40 * MS,
+            rtt_then: 100 * MS,
+            syns: 1,
+            ..bulk
+        };
     }
     let mut arrivals: BinaryHeap<Reverse<(u64, u32)>> =
         (0..sources.len() as u32).map(|number| Reverse((begin + rng.below(2 * SECOND), number))).collect();

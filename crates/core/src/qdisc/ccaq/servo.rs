@@ -12,14 +12,15 @@
 //! The rules, in their order; `flow.rs`, `link.rs` and `table.rs` have them:
 //! - The round trip is the gap after a SYN or SYN-ACK; without a handshake it is guessed from the gaps of the first eight
 //!   packets. Each episode of dropping shows it again: the packets that waited longest arrived one round trip after the
-//!   signal. So it is shortened if two responses in a row say so, and a guess is lengthened too. A guess is also doubled
-//!   if the target has reached it and the link is still idle.
+//!   signal. So it is shortened if two responses in a row say so, a guess is lengthened too, and an unknown round trip is
+//!   taken from the response. A guess is also doubled if the target has reached it and the link is still idle.
 //! - A target begins at a quarter of the round trip (at half of it from 200 ms on), and stays between an eighth (at most
 //!   20 ms) and one round trip.
 //! - The delay must be above the target for `max(100 ms, RTT)`. The second drop follows `2 RTT` and the present delay
 //!   later, since a sender's answer to the first is not seen before. While a queue drains, nothing is dropped. Neither
 //!   holds for a queue of less than four MTUs: its delay says more about the other flows than about its sender.
-//! - Idle time is the time between the end of everything that the link was given and the next arrival.
+//! - Idle time is the time between the end of everything that the link was given and the next arrival. If it is longer
+//!   than half a round trip (at least 10 ms), the sender pauses, and this gap does not count.
 //! - A packet that is eight intervals older than the target is dropped: its sender does not respond. For every 32 such
 //!   packets the age is halved, down to an eighth of an interval.
 //! - A packet with ECT(1) is marked above 1 ms, and does not take part in the adjustment.

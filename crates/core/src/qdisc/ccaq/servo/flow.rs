@@ -35,6 +35,8 @@ const EPOCH: u32 = 4;
 /// A larger idle share, 3/8, has another cause than the target: a halved window leaves the link idle for a quarter of
 /// the time at most.
 const NOT_OURS: u32 = 3 << 13;
+/// The shortest pause of a sender.
+const PAUSE: Tick = micros(10_000);
 /// A packet that is older than the target by this many intervals belongs to a flow that does not respond.
 const OLDEST: u32 = 8;
 /// After this many packets of such a flow were dropped, half that age is enough, and so on, [`MOST_HALVINGS`] times.
@@ -226,6 +228,15 @@ impl Flow {
         INTERVAL.max(2 * self.rtt())
     }
 
+    /// A gap in which the link is idle for longer than this is the sender's own pause, and says nothing about its target.
+    ///
+    /// A window that is halved at its largest may stop the sender for half a round trip. BBR stops for a whole one when it
+    /// looks for the round trip. Links that send in bursts (Wi-Fi, DOCSIS) delay ACKs for some milliseconds.
+    #[inline]
+    fn pause(&self) -> Tick {
+        PAUSE.max(self.rtt() / 2)
+    }
+
     /// The age from which on the flow's packets are dropped, as it does not respond.
     #[inline]
     fn oldest(&self) -> Tick {
@@ -244,10 +255,10 @@ impl Flow {
         if opens || self.seen < OPENING {
             self.open(gap, opens);
         }
-        // A flow's own silence says nothing about its target.
-        if gap <= 2 * self.interval() {
+        let idle_in_gap = idle.wrapping_sub(self.seen_idle);
+        if gap <= 2 * self.interval() && idle_in_gap <= self.pause() {
             self.active = self.active.saturating_add(gap);
-            self.idle = self.idle.wrapping_add(idle.wrapping_sub(self.seen_idle));
+            self.idle = self.idle.wrapping_add(idle_in_gap);
         }
         self.seen_idle = idle;
         self.last_arrival = now;
@@ -422,11 +433,16 @@ impl Flow {
     /// The queue is at its longest when the packets arrive that the sender sent just before it learned of the signal:
     /// one round trip after the signal. If other flows come or go meanwhile, the response may seem shorter, so two in a
     /// row are needed to shorten the round trip; except in the first episode, where slow start makes it clear. It may
-    /// seem longer as well, so only a guess is lengthened, and not in slow start, which may need several signals.
+    /// seem longer as well, so only a guess is lengthened, and not in slow start, which may need several signals. A round
+    /// trip that is not known is taken from the response.
     #[cold]
     fn check_rtt(&mut self) {
         let response = self.peak_arrival.wrapping_sub(self.signal);
-        if self.rtt == 0 || response.cast_signed() <= 0 {
+        if response.cast_signed() <= 0 {
+            return;
+        }
+        if self.rtt == 0 {
+            self.learn(response.clamp(SHORTEST_RTT, LONGEST_RTT), true);
             return;
         }
         let last = core::mem::take(&mut self.second_gap);

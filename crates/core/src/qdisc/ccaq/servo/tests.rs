@@ -246,6 +246,19 @@ fn a_flows_own_silence_is_no_evidence() {
     assert_eq!(flow.idle_share(), ((u64::from(ticks(50)) << 16) / u64::from(ticks(200))) as u32);
 }
 
+#[test]
+fn a_gap_with_more_idle_time_than_a_halved_window_explains_is_the_senders_pause() {
+    // Half an RTT, or 10 ms if that is longer.
+    for (rtt, longest) in [(100, 50), (400, 200), (8, 10)] {
+        for (idle, counts) in [(longest, true), (longest + 1, false)] {
+            let mut flow = known(ticks(2000), ticks(rtt));
+            let gap = longest + 5;
+            flow.arrival(ticks(2000) + ticks(gap), true, false, ticks(idle));
+            assert_eq!(flow.idle_share() > 0, counts, "{idle} ms idle with an RTT of {rtt} ms");
+        }
+    }
+}
+
 // ---- the law ----
 
 #[test]
@@ -328,6 +341,17 @@ fn a_guess_that_is_too_short_is_lengthened_to_the_response_but_not_by_slow_start
             flow.rtt()
         );
     }
+}
+
+#[test]
+fn a_round_trip_that_is_not_known_is_the_first_response() {
+    // A sender that resumes with a burst shows no gap of a round trip.
+    let mut flow = Flow::NEW;
+    (0..8).for_each(|n| flow.arrival(n, n == 0, false, 0));
+    assert_eq!((flow.rtt(), flow.target()), (0, ticks(20)));
+    episode(&mut flow, ticks(400), 60, ticks(90));
+    assert!((ticks(90)..=ticks(90) + ticks(60 / 8)).contains(&flow.rtt()), "{} ticks", flow.rtt());
+    assert_eq!((flow.target(), flow.is_guessed()), (flow.rtt() / 4, true));
 }
 
 #[test]
