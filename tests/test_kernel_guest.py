@@ -17,7 +17,7 @@ import pytest
 
 from conftest import kernel_or_skip
 from sojourn.errors import Refusal
-from sojourn.kernel import Kernel, boot
+from sojourn.kernel import Kernel, boot, guest
 
 # A Python that other users can run too, if there is one.
 PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
@@ -156,6 +156,28 @@ def _read(file: Path) -> bytes:
         return file.read_bytes()
     except OSError:
         return b""
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "console", "error"),
+    [
+        ('{"ok": true}', 0, "reboot: Power down\n", None),
+        # In real time a late timer signal may abort the process of a guest that is off.
+        ('{"ok": true}', -6, "reboot: Power down\n", None),
+        ('{"ok": true}', -6, "", "the guest ended (signal SIGABRT) after its job was done; it said nothing"),
+        ("", -6, "reboot: Power down\n", "the guest ended (signal SIGABRT) before its job was done; its last words: "),
+        ("", 0, "reboot: Power down\n", "the guest ended (exit code 0) before its job was done; its last words: "),
+        ('{"ok": false, "error": "no room"}', 0, "reboot: Power down\n", "in the guest: no room"),
+        ("", -6, "Kernel panic - not syncing: no init\n", "the guest's kernel gave up: Kernel panic - not syncing: no init"),
+    ],
+)
+def test_a_job_counts_if_its_answer_is_written_and_the_guest_powers_off(
+    tmp_path: Path, answer: str, code: int, console: str, error: str | None
+) -> None:
+    if answer:
+        (tmp_path / "ended.json").write_text(answer)
+    found = guest.ended(tmp_path, guest.End(code, console, "", 1.0), 60.0).error
+    assert (found or "").startswith(error or "") and (found is None) == (error is None)
 
 
 def test_a_guest_that_hangs_is_killed_with_all_its_processes(kernel: Kernel, tmp_path: Path) -> None:
