@@ -162,7 +162,7 @@ def _read(file: Path) -> bytes:
     ("answer", "code", "console", "error"),
     [
         ('{"ok": true}', 0, "reboot: Power down\n", None),
-        # In real time a late timer signal may abort the process of a guest that is off.
+        # The process may abort when the guest is off.
         ('{"ok": true}', -6, "reboot: Power down\n", None),
         ('{"ok": true}', -6, "", "the guest ended (signal SIGABRT) after its job was done; it said nothing"),
         ("", -6, "reboot: Power down\n", "the guest ended (signal SIGABRT) before its job was done; its last words: "),

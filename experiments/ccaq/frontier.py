@@ -1,7 +1,7 @@
 """Plays the grids, and writes their results, the figures and the tables of README.md.
 
     python experiments/ccaq/frontier.py [QDISC ...] [--grid grid|tuning] [--world sim|kernel] [--seeds N] [--store DIR]
-                                        [--only]
+                                        [--only | --frontier sim]
 
 Without disciplines, those of `sojourn frontier` are compared. Runs are kept in the store, so that the program goes on
 where it was stopped. For GRID and WORLD it writes results/GRID.WORLD.csv (a row for each run), results/GRID.WORLD.json
@@ -10,6 +10,9 @@ where it was stopped. For GRID and WORLD it writes results/GRID.WORLD.csv (a row
 With --only nothing but the named disciplines is played, and all others are read from results/GRID.WORLD.csv. This takes
 a few minutes instead of an hour. It is right after a change of the code that changes these disciplines alone; the
 column `build` says by which build of the simulator a run was played.
+
+With `--world kernel --frontier sim` the disciplines are played in Linux, and the fixed settings are read from
+results/GRID.sim.csv: playing all of them in Linux takes hours.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -243,15 +247,22 @@ def main() -> None:
     parser.add_argument("--world", choices=("sim", "kernel"), default="sim")
     parser.add_argument("--seeds", type=int, default=grid.SEEDS)
     parser.add_argument("--store", type=Path, default=Path("results/frontier"))
-    parser.add_argument("--only", action="store_true", help="read all other disciplines from results")
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--only", action="store_true", help="read all other disciplines from results")
+    source.add_argument("--frontier", choices=("sim",), help="read the fixed settings from the results of this world")
     asked = parser.parse_args()
     name = f"{asked.grid}.{asked.world}"
     file, kept = HERE / f"{asked.grid}.toml", HERE / "results" / f"{name}.csv"
     kept.parent.mkdir(exist_ok=True)
     lines = list(asked.qdiscs) or list(DEFAULT)
-    known, builds = read_runs(kept, asked.seeds, lines) if asked.only else ({}, {})
+    fixed = {line for point in grid.read_grid(file) for line in fixed_settings(point) if line != USUAL}
+    known: dict[str, list[Setting]] = {}
+    builds: Builds = {}
+    if asked.frontier:
+        known, builds = read_runs(HERE / "results" / f"{asked.grid}.{asked.frontier}.csv", asked.seeds, {USUAL, *lines})
+        known = {point: [one for one in own if one.line in fixed] for point, own in known.items()}
     if asked.only:
-        fixed = {line for point in grid.read_grid(file) for line in fixed_settings(point) if line != USUAL}
+        known, builds = read_runs(kept, asked.seeds, lines)
         there = {one.line for own in known.values() for one in own if one.line not in fixed}
         lines = sorted(
             {*lines, *there}, key=lambda line: (DEFAULT.index(line) if line in DEFAULT else len(DEFAULT), line)
@@ -259,6 +270,9 @@ def main() -> None:
     found = play(file, lines, asked, known)
     if found.interrupted:
         raise SystemExit("interrupted; the same command goes on where it was")
+    if asked.frontier:
+        other = f"fixed settings in world {asked.frontier}"
+        found.judged = [replace(one, origin=f"{one.origin}  ·  {other}") for one in found.judged]
     for point, line, reason in found.skipped:
         print(f"skipped at {point}: {line}: {reason}", file=sys.stderr)
     write_runs(kept, found, builds, simulator()[:8] if asked.world == "sim" else asked.world)

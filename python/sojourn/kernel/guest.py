@@ -330,8 +330,8 @@ def _answer(folder: Path) -> dict[str, Any]:
 
 def _what_went_wrong(code: int, answer: dict[str, Any], console: str) -> str | None:
     done = answer.get("ok") is True
-    # In real time a late timer signal may abort the kernel's process when the guest has powered off, as a comment in
-    # arch/um/os-Linux/main.c says. Nothing of the job is left to do then.
+    # The process of a debug kernel was once seen to abort after its guest had powered off. Nothing of the job is left to do
+    # then, and a fault of a module would be in the log.
     if done and (code == 0 or POWERED_OFF in console):
         return None
     if answer.get("ok") is False:
