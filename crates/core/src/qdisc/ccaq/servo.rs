@@ -154,35 +154,39 @@ impl<P: Packet + Copy> Servo<P> {
                 return false;
             };
             *packet = head;
-            let scalable = self.ecn && head.ecn() == Ecn::Ect1;
-            let verdict = flow.head(
-                now,
-                Head {
-                    sojourn: now.wrapping_sub(Linux::tick(head.enqueue_time().0)),
-                    last: fifo.packets() == 0,
-                    few: fifo.bytes() < FEW * self.mtu,
-                    small: slab.backlog() <= self.mtu,
-                    scalable,
-                    signals,
-                },
-                self.share,
-            );
-            match verdict {
-                Verdict::Pass => return true,
-                Verdict::Signal if self.ecn && packet.mark() => {
-                    *(if scalable { &mut self.counters.ce_mark } else { &mut self.counters.ecn_mark }) += 1;
-                    return true;
-                }
-                Verdict::Signal => {
-                    signals += 1;
-                    drops.dropped(*packet, DropReason::Codel);
-                }
-                Verdict::Discard => {
-                    self.counters.drop_unresponsive += 1;
-                    drops.dropped(*packet, DropReason::Penalty);
-                }
+            let head = Head {
+                sojourn: now.wrapping_sub(Linux::tick(head.enqueue_time().0)),
+                last: fifo.packets() == 0,
+                few: fifo.bytes() < FEW * self.mtu,
+                small: slab.backlog() <= self.mtu,
+                scalable: self.ecn && head.ecn() == Ecn::Ect1,
+                signals,
+            };
+            let verdict = flow.head(now, head, self.share);
+            if verdict == Verdict::Pass || self.carry_out(verdict, packet, drops) {
+                return true;
             }
+            signals += u32::from(verdict == Verdict::Signal);
         }
+    }
+
+    /// Marks or drops a packet, as the verdict says. Returns whether it is sent.
+    #[cold]
+    #[inline(never)]
+    fn carry_out(&mut self, verdict: Verdict, packet: &mut P, drops: &mut impl Drops<P>) -> bool {
+        let scalable = packet.ecn() == Ecn::Ect1;
+        if verdict == Verdict::Discard {
+            self.counters.drop_unresponsive += 1;
+            drops.dropped(*packet, DropReason::Penalty);
+            return false;
+        }
+        let marked = self.ecn && packet.mark();
+        if marked {
+            *(if scalable { &mut self.counters.ce_mark } else { &mut self.counters.ecn_mark }) += 1;
+        } else {
+            drops.dropped(*packet, DropReason::Codel);
+        }
+        marked
     }
 
     /// Drops packets because a limit is exceeded: half of the bytes of the queue that has the most, from its head
