@@ -49,7 +49,8 @@ impl Fifo {
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub struct Flow<S> {
-    fifo: Fifo,
+    /// The packets.
+    pub fifo: Fifo,
     /// Bytes that the flow may still send in this round (`deficit` in fq_codel, `credit` in fq).
     pub credit: i32,
     /// The band in whose lists the flow is put from now on.
@@ -84,9 +85,9 @@ impl Backlogs {
 
     /// Notes the bytes of a queue after they have changed.
     #[inline]
-    pub fn note<P: Packet + Copy, S>(&mut self, number: u32, flows: &Flows<P, S>) {
+    pub fn note(&mut self, number: u32, bytes: u64) {
         // At most the memory limit, 2^31, plus one packet.
-        self.0[number as usize] = flows.flow(number).bytes() as u32;
+        self.0[number as usize] = bytes as u32;
     }
 
     /// Returns the non-empty queue with the most bytes (a packet may have zero bytes); among equals the one with the
@@ -407,11 +408,10 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         gone
     }
 
-    /// The flow's state, with its queue and the slab: for callers that take packets and change the state meanwhile.
+    /// The flow and the slab: for callers that put or take packets and change the state meanwhile.
     #[inline]
-    pub fn split(&mut self, flow: u32) -> (&mut S, &mut Fifo, &mut Slab<P>) {
-        let flow = &mut self.flows[flow as usize];
-        (&mut flow.state, &mut flow.fifo, &mut self.slab)
+    pub fn split(&mut self, flow: u32) -> (&mut Flow<S>, &mut Slab<P>) {
+        (&mut self.flows[flow as usize], &mut self.slab)
     }
 
     /// Removes all packets except the first `keep` from a flow and passes them to `taken` in their order of arrival.

@@ -241,7 +241,7 @@ impl<P: Packet + Copy, L: Law> FqCodel<P, L> {
         let (threshold, half) =
             if self.rfc8290 { (u64::MAX, flow.packets().div_ceil(2)) } else { (flow.bytes() / 2, u32::MAX) };
         let packets = self.flows.drop_head(fattest, self.drop_batch.min(half), threshold, reason, drops);
-        self.backlogs.note(fattest, &self.flows);
+        self.backlogs.note(fattest, self.flows.flow(fattest).bytes());
         // As in Linux, these drops raise CoDel's `count`.
         if !self.rfc8290 {
             let vars = &mut self.flows.flow_mut(fattest).state;
@@ -261,8 +261,9 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
     fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
         packet.set_enqueue_time(now);
         let number = self.classify(packet.flow_hash());
-        self.flows.push(number, packet);
-        self.backlogs.note(number, &self.flows);
+        let (flow, slab) = self.flows.split(number);
+        slab.push(&mut flow.fifo, packet);
+        self.backlogs.note(number, flow.bytes());
         if self.flows.list_as_new(number) {
             self.flows.flow_mut(number).credit = self.quantum as i32;
             self.stats.new_flow_count += 1;
@@ -297,9 +298,10 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
     #[inline]
     fn dequeue_into(&mut self, now: Time, packet: &mut P, drops: &mut impl Drops<P>) -> bool {
         while let Some(number) = self.flows.turn(self.quantum) {
-            let (vars, fifo, slab) = self.flows.split(number);
-            let took = vars.dequeue(now, packet, &self.control, &mut self.cstats, &mut Queue { fifo, slab }, drops);
-            self.backlogs.note(number, &self.flows);
+            let (flow, slab) = self.flows.split(number);
+            let mut queue = Queue { fifo: &mut flow.fifo, slab };
+            let took = flow.state.dequeue(now, packet, &self.control, &mut self.cstats, &mut queue, drops);
+            self.backlogs.note(number, flow.bytes());
             if took {
                 self.flows.charge(number, packet.bytes());
                 return true;

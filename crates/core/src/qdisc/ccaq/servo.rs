@@ -148,21 +148,22 @@ impl<P: Packet + Copy> Servo<P> {
         let now = Linux::tick(time.0);
         let mut signals = 0;
         loop {
-            let (flow, fifo, slab) = self.flows.split(number);
-            let Some(head) = slab.pop(fifo) else {
-                flow.empty();
+            let (flow, slab) = self.flows.split(number);
+            let Some(head) = slab.pop(&mut flow.fifo) else {
+                flow.state.empty();
                 return false;
             };
+            self.backlogs.note(number, flow.bytes());
             *packet = head;
             let head = Head {
                 sojourn: now.wrapping_sub(Linux::tick(head.enqueue_time().0)),
-                last: fifo.packets() == 0,
-                few: fifo.bytes() < FEW * self.mtu,
+                last: flow.packets() == 0,
+                few: flow.bytes() < FEW * self.mtu,
                 small: slab.backlog() <= self.mtu,
                 scalable: self.ecn && head.ecn() == Ecn::Ect1,
                 signals,
             };
-            let verdict = flow.head(now, head, self.share);
+            let verdict = flow.state.head(now, head, self.share);
             if verdict == Verdict::Pass || self.carry_out(verdict, packet, drops) {
                 return true;
             }
@@ -197,7 +198,7 @@ impl<P: Packet + Copy> Servo<P> {
         let Some(fattest) = self.backlogs.fattest(&self.flows) else { return };
         let half = self.flows.flow(fattest).bytes() / 2;
         let packets = self.flows.drop_head(fattest, DROP_BATCH, half, reason, drops);
-        self.backlogs.note(fattest, &self.flows);
+        self.backlogs.note(fattest, self.flows.flow(fattest).bytes());
         self.flows.flow_mut(fattest).state.overflowed(packets);
         self.counters.drop_overlimit += u64::from(packets);
         if reason == DropReason::MemoryLimit {
@@ -230,11 +231,11 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Servo<P> {
             self.idle += self.link.idle_before(now.0);
         }
         let number = self.classify(packet.flow_hash(), tick);
-        let flow = self.flows.flow_mut(number);
+        let (flow, slab) = self.flows.split(number);
         let is_empty = flow.packets() == 0;
         flow.state.arrival(tick, is_empty, packet.opens(), (self.idle >> 10) as Tick);
-        self.flows.push(number, packet);
-        self.backlogs.note(number, &self.flows);
+        slab.push(&mut flow.fifo, packet);
+        self.backlogs.note(number, flow.bytes());
         if self.flows.list_as_new(number) {
             self.flows.flow_mut(number).credit = self.quantum as i32;
             self.counters.new_flow_count += 1;
@@ -255,9 +256,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Servo<P> {
     #[inline]
     fn dequeue_into(&mut self, now: Time, packet: &mut P, drops: &mut impl Drops<P>) -> bool {
         while let Some(number) = self.flows.turn(self.quantum) {
-            let took = self.take(number, now, packet, drops);
-            self.backlogs.note(number, &self.flows);
-            if took {
+            if self.take(number, now, packet, drops) {
                 self.flows.charge(number, packet.bytes());
                 self.link.dequeued(now.0, packet.bytes(), self.flows.packets() > 0);
                 return true;
