@@ -120,6 +120,12 @@ impl<P: Packet + Copy> Servo<P> {
     /// The queue of the flow with this hash.
     #[inline]
     fn classify(&mut self, hash: u32, now: Tick) -> u32 {
+        self.table.direct(hash).unwrap_or_else(|| self.search(hash, now))
+    }
+
+    /// The queue of a flow that does not have the one to which its hash leads.
+    #[inline(never)]
+    fn search(&mut self, hash: u32, now: Tick) -> u32 {
         let flows = &self.flows;
         let idle = |queue| flows.is_loose(queue).then(|| flows.flow(queue).state.silence(now));
         let shared = |queue| flows.flow(queue).packets() > 0 && flows.flow(queue).state.is_shared();

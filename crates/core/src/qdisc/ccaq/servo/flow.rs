@@ -329,7 +329,7 @@ impl Flow {
     #[inline(always)]
     pub fn head(&mut self, now: Tick, head: Head, share: u32) -> Verdict {
         let Head { sojourn, last, few, small, scalable, signals } = head;
-        if sojourn > self.oldest() && !last {
+        if sojourn > self.target && sojourn > self.oldest() && !last {
             self.count = self.count.wrapping_add(1);
             self.discards = self.discards.saturating_add(1);
             return Verdict::Discard;

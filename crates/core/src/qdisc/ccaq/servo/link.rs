@@ -26,17 +26,23 @@ impl Link {
     /// A packet of `bytes` bytes is dequeued; `more` says whether other packets remain.
     #[inline]
     pub fn dequeued(&mut self, now: u64, bytes: u32, more: bool) {
-        if self.busy && self.run_bytes >= Self::RUN {
-            let cost = ((now - self.run_start) << 10) / self.run_bytes;
-            // A cost that is too high would hide idle time, so a lower one is taken at once.
-            self.cost = if self.cost == 0 || cost < self.cost { cost } else { self.cost + (cost - self.cost) / 8 };
+        if !self.busy {
             (self.run_start, self.run_bytes) = (now, 0);
-        } else if !self.busy {
-            (self.run_start, self.run_bytes) = (now, 0);
+        } else if self.run_bytes >= Self::RUN {
+            self.measure(now);
         }
         self.busy = more;
         self.run_bytes += u64::from(bytes);
         self.done = self.done.max(now) + ((u64::from(bytes) * self.cost) >> 10);
+    }
+
+    /// Measures the cost in the run that ends now, and begins another one.
+    #[cold]
+    fn measure(&mut self, now: u64) {
+        let cost = ((now - self.run_start) << 10) / self.run_bytes;
+        // A cost that is too high would hide idle time, so a lower one is taken at once.
+        self.cost = if self.cost == 0 || cost < self.cost { cost } else { self.cost + (cost - self.cost) / 8 };
+        (self.run_start, self.run_bytes) = (now, 0);
     }
 
     /// A packet arrives at the empty discipline. Returns for how long the link was idle before it.

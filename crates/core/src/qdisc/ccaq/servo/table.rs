@@ -15,6 +15,11 @@ pub const WAYS: u32 = 8;
 /// The tag of a queue that has had no flow.
 const NONE: u32 = 0;
 
+/// The tag of the flow with this hash.
+fn tag(hash: u32) -> u32 {
+    hash.max(1)
+}
+
 /// The hashes of the flows to which the queues belong.
 #[derive(Clone, Debug)]
 pub struct Table {
@@ -38,27 +43,37 @@ impl Table {
         Table { tags: alloc::vec![NONE; queues as usize] }
     }
 
+    /// The queue to which a hash leads.
+    #[inline]
+    fn leads(&self, hash: u32) -> u32 {
+        ((u64::from(hash) * self.tags.len() as u64) >> 32) as u32
+    }
+
+    /// Whether the flow with this hash has this queue.
+    #[inline]
+    fn has(&self, hash: u32, queue: u32) -> bool {
+        self.tags[queue as usize] == tag(hash)
+    }
+
+    /// The queue to which this hash leads, if the flow with this hash has it.
+    #[inline]
+    pub fn direct(&self, hash: u32) -> Option<u32> {
+        Some(self.leads(hash)).filter(|&queue| self.has(hash, queue))
+    }
+
     /// Returns the queue of the flow with this hash. `idle` says how long a queue has had no arrival, or `None` if it
     /// is in use, and `shared` whether packets of several flows wait in it. Both are asked for a flow that has no queue
     /// of its own.
-    #[inline]
-    pub fn find(&mut self, hash: u32, idle: impl FnMut(u32) -> Option<u32>, shared: impl FnOnce(u32) -> bool) -> Found {
-        let tag = hash.max(1);
-        let direct = ((u64::from(hash) * self.tags.len() as u64) >> 32) as u32;
-        if self.tags[direct as usize] == tag { Found::Own(direct) } else { self.search(tag, direct, idle, shared) }
-    }
-
-    #[inline(never)]
-    fn search(
+    pub fn find(
         &mut self,
-        tag: u32,
-        direct: u32,
+        hash: u32,
         mut idle: impl FnMut(u32) -> Option<u32>,
         shared: impl FnOnce(u32) -> bool,
     ) -> Found {
+        let direct = self.leads(hash);
         let set = direct / WAYS * WAYS;
         let ways = (0..WAYS).map(|way| set + (direct + way) % WAYS);
-        if let Some(own) = ways.clone().find(|&way| self.tags[way as usize] == tag) {
+        if let Some(own) = ways.clone().find(|&way| self.has(hash, way)) {
             return Found::Own(own);
         }
         // In another queue its packets would overtake those that wait here.
@@ -75,7 +90,7 @@ impl Table {
         }
         match best {
             Some((_, way)) => {
-                self.tags[way as usize] = tag;
+                self.tags[way as usize] = tag(hash);
                 Found::New(way)
             }
             None => Found::Shared(direct),
