@@ -247,12 +247,14 @@ impl Flow {
     /// `idle` for how long the link has been idle so far.
     #[inline]
     pub fn arrival(&mut self, now: Tick, is_empty: bool, opens: bool, idle: Tick) {
-        if is_empty && self.seen > 0 && self.silence(now) > FORGET {
+        let mut gap = self.silence(now);
+        if gap > FORGET && is_empty {
             *self = Flow::NEW;
         }
-        // The first packet has no gap before it.
-        let gap = if self.seen > 0 { self.silence(now) } else { Tick::MAX };
         if opens || self.seen < OPENING {
+            if self.seen == 0 {
+                gap = Tick::MAX; // The first packet has no gap before it.
+            }
             self.open(gap, opens);
         }
         let idle_in_gap = idle.wrapping_sub(self.seen_idle);
