@@ -34,7 +34,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use flow::{Flow, Head, Tick, Verdict};
+use flow::{Control, Flow, Head, Tick, Verdict};
 use link::Link;
 use table::{Found, Table};
 
@@ -52,9 +52,6 @@ const DROP_BATCH: u32 = 64;
 
 /// The least quantum, as in Linux's fq_codel: with fewer bytes a large packet would take very many rounds.
 const LEAST_QUANTUM: u32 = 256;
-
-/// With fewer MTUs behind its head, the delay of a queue says more about the other flows than about its sender.
-const FEW: u64 = 4;
 
 /// Counters.
 #[derive(Clone, Copy, Default, Debug)]
@@ -81,9 +78,7 @@ pub struct Servo<P> {
     /// Bytes of memory that a packet takes beyond its length.
     skb: u64,
     ecn: bool,
-    /// The share of idle time to reach, in units of 1/65536.
-    share: u32,
-    mtu: u64,
+    control: Control,
     table: Table,
     flows: Flows<P, Flow>,
     backlogs: Backlogs,
@@ -106,8 +101,7 @@ impl<P: Packet + Copy> Servo<P> {
             memory_limit: u64::from(params.memory_limit),
             skb: u64::from(context.skb),
             ecn: params.ecn,
-            share: share(params.idle),
-            mtu: u64::from(context.mtu),
+            control: Control { share: share(params.idle), mtu: u64::from(context.mtu) },
             table: Table::new(params.flows),
             flows,
             backlogs: Backlogs::new(params.flows),
@@ -164,12 +158,12 @@ impl<P: Packet + Copy> Servo<P> {
             let head = Head {
                 sojourn: now.wrapping_sub(Linux::tick(head.enqueue_time().0)),
                 last: flow.packets() == 0,
-                few: flow.bytes() < FEW * self.mtu,
-                small: slab.backlog() <= self.mtu,
+                behind: flow.bytes(),
+                backlog: slab.backlog(),
                 scalable: self.ecn && head.ecn() == Ecn::Ect1,
                 signals,
             };
-            let verdict = flow.state.head(now, head, self.share);
+            let verdict = flow.state.head(now, head, &self.control);
             if verdict == Verdict::Pass || self.carry_out(verdict, packet, drops) {
                 return true;
             }
@@ -282,7 +276,7 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Servo<P> {
         self.quantum = params.quantum.unwrap_or(self.quantum).max(LEAST_QUANTUM);
         self.memory_limit = u64::from(params.memory_limit);
         self.ecn = params.ecn;
-        self.share = share(params.idle);
+        self.control.share = share(params.idle);
         while self.flows.packets() > self.limit || self.memory_usage() > self.memory_limit {
             let Some(packet) = self.dequeue(now, drops) else { break };
             drops.dropped(packet, DropReason::Overlimit);

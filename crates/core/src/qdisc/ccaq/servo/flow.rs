@@ -42,6 +42,8 @@ const OLDEST: u32 = 8;
 /// After this many packets of such a flow were dropped, half that age is enough, and so on, [`MOST_HALVINGS`] times.
 const PATIENCE: u8 = 32;
 const MOST_HALVINGS: u8 = 6;
+/// With fewer MTUs behind its head, the delay of a queue says more about the other flows than about its sender.
+const FEW: u64 = 4;
 /// The delay above which a packet with ECT(1) is marked: the step of dualpi2 (RFC 9332 §A.1).
 const STEP: Tick = micros(1_000);
 /// The most drops of one dequeue, as in Linux 7.
@@ -58,6 +60,15 @@ pub enum Verdict {
     Discard,
 }
 
+/// What the discipline asks of all flows.
+#[derive(Clone, Copy, Debug)]
+pub struct Control {
+    /// The share of idle time to reach, in units of 1/65536.
+    pub share: u32,
+    /// The largest packet of the link, in bytes.
+    pub mtu: u64,
+}
+
 /// The packet at the head of a flow's queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
@@ -65,10 +76,10 @@ pub struct Head {
     pub sojourn: Tick,
     /// No packet of the flow is behind it.
     pub last: bool,
-    /// Less than four MTUs of the flow are behind it (`FEW` in `servo.rs`).
-    pub few: bool,
-    /// At most one MTU is queued in all flows together. CoDel never drops then (RFC 8289 §4.4).
-    pub small: bool,
+    /// The bytes of the flow behind it.
+    pub behind: u64,
+    /// The bytes that are queued in all flows together, without it.
+    pub backlog: u64,
     /// It carries ECT(1), so its sender is a scalable one (RFC 9331) and expects marks above a step.
     pub scalable: bool,
     /// Signals of this dequeue so far.
@@ -326,11 +337,10 @@ impl Flow {
         self.stop();
     }
 
-    /// Decides about the packet at the head of the queue. `share` is the share of idle time to reach, in units of
-    /// 1/65536.
+    /// Decides about the packet at the head of the queue.
     #[inline(always)]
-    pub fn head(&mut self, now: Tick, head: Head, share: u32) -> Verdict {
-        let Head { sojourn, last, few, small, scalable, signals } = head;
+    pub fn head(&mut self, now: Tick, head: Head, control: &Control) -> Verdict {
+        let Head { sojourn, last, behind, backlog, scalable, signals } = head;
         if sojourn > self.target && sojourn > self.oldest() && !last {
             self.count = self.count.wrapping_add(1);
             self.discards = self.discards.saturating_add(1);
@@ -347,7 +357,8 @@ impl Flow {
                 self.peak_arrival = now.wrapping_sub(sojourn);
             }
         }
-        if sojourn < self.target || small {
+        // CoDel never drops from a backlog of one MTU (RFC 8289 §4.4).
+        if sojourn < self.target || backlog <= control.mtu {
             self.discards = 0;
             self.first_above_time = 0;
             self.stop();
@@ -365,15 +376,16 @@ impl Flow {
         if self.dropping && Linux::after(self.drop_next, now) {
             return Verdict::Pass;
         }
-        self.too_long(now, sojourn, few, signals, share)
+        self.too_long(now, sojourn, behind, signals, control)
     }
 
     /// The delay was above the target for an interval, and a signal is due.
     #[cold]
     #[inline(never)]
-    fn too_long(&mut self, now: Tick, sojourn: Tick, few: bool, signals: u32, share: u32) -> Verdict {
+    fn too_long(&mut self, now: Tick, sojourn: Tick, behind: u64, signals: u32, control: &Control) -> Verdict {
+        let few = behind < FEW * control.mtu;
         if !self.dropping {
-            if self.judge(sojourn, share) {
+            if self.judge(sojourn, control.share) {
                 self.first_above_time = 0;
                 return Verdict::Pass;
             }

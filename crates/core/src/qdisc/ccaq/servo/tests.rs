@@ -12,6 +12,8 @@ type Bed = Bench<Servo<Parcel>>;
 /// One percent, in units of 1/65536.
 const SHARE: u32 = 655;
 
+const CONTROL: Control = Control { share: SHARE, mtu: CONTEXT.mtu as u64 };
+
 fn servo(params: Params) -> Bed {
     Bench::new(Servo::new(&params, &CONTEXT))
 }
@@ -33,7 +35,7 @@ fn flow(bed: &mut Bed, hash: u32) -> Flow {
 
 /// The packet at the head of a queue that holds others, in a first dequeue.
 fn head(sojourn: Tick) -> Head {
-    Head { sojourn, last: false, few: false, small: false, scalable: false, signals: 0 }
+    Head { sojourn, last: false, behind: u64::MAX, backlog: u64::MAX, scalable: false, signals: 0 }
 }
 
 /// A flow with this RTT, known from its handshake, one tick before `now`.
@@ -53,7 +55,7 @@ fn congested(flow: &mut Flow, mut now: Tick, sojourn: Tick, idle: &mut Tick, eac
         now += ticks(1);
         *idle += each;
         flow.arrival(now, false, false, *idle);
-        let verdict = flow.head(now, head(sojourn), SHARE);
+        let verdict = flow.head(now, head(sojourn), &CONTROL);
         if verdict == Verdict::Signal || (flow.is_raised() && !was_raised) {
             return (now, verdict);
         }
@@ -167,7 +169,7 @@ fn cycle(flow: &mut Flow, mut now: Tick, least: Tick, idle: &mut Tick, each: Tic
         now += ticks(1);
         *idle += each;
         flow.arrival(now, false, false, *idle);
-        assert_eq!(flow.head(now, head(least), SHARE), Verdict::Pass);
+        assert_eq!(flow.head(now, head(least), &CONTROL), Verdict::Pass);
     }
     now
 }
@@ -268,11 +270,11 @@ fn the_second_signal_comes_two_round_trips_and_the_delay_after_the_first_unless_
         let mut idle = 0;
         let (now, _) = congested(&mut flow, ticks(2000), ticks(60), &mut idle, 0);
         let due = now + 2 * ticks(150) + ticks(60);
-        assert_eq!(flow.head(due - ticks(1), head(ticks(60)), SHARE), Verdict::Pass);
+        assert_eq!(flow.head(due - ticks(1), head(ticks(60)), &CONTROL), Verdict::Pass);
         let sojourn = if shrinks { ticks(60) * 15 / 16 - 1 } else { ticks(60) };
-        assert_eq!(flow.head(due, head(sojourn), SHARE), expected);
+        assert_eq!(flow.head(due, head(sojourn), &CONTROL), expected);
         // The next look is one distance later, whether there was a signal or not.
-        assert_eq!(flow.head(due + ticks(10), head(ticks(60)), SHARE), Verdict::Pass);
+        assert_eq!(flow.head(due + ticks(10), head(ticks(60)), &CONTROL), Verdict::Pass);
     }
 }
 
@@ -296,12 +298,12 @@ fn episode(flow: &mut Flow, now: Tick, most: u64, response: Tick) -> Tick {
     while now.wrapping_sub(ticks(most)) < signal + response {
         now += ticks(1);
         flow.arrival(now, false, false, 0);
-        flow.head(now, head(ticks(most)), SHARE);
+        flow.head(now, head(ticks(most)), &CONTROL);
     }
     for sojourn in (0..most).rev() {
         now += ticks(1);
         flow.arrival(now, false, false, 0);
-        flow.head(now, head(ticks(sojourn)), SHARE);
+        flow.head(now, head(ticks(sojourn)), &CONTROL);
     }
     now
 }
@@ -434,18 +436,19 @@ fn a_short_queue_is_signalled_by_codels_law_alone() {
         let mut flow = known(ticks(2000), ticks(150));
         let mut idle = 0;
         let mut now = ticks(2000);
-        let waiting = |sojourn| Head { few, ..head(sojourn) };
+        let behind = if few { 3 * CONTROL.mtu } else { 4 * CONTROL.mtu };
+        let waiting = |sojourn| Head { behind, ..head(sojourn) };
         let signal = loop {
             now += ticks(1);
             flow.arrival(now, false, false, idle);
             idle += 1;
-            if flow.head(now, waiting(ticks(90)), SHARE) == Verdict::Signal {
+            if flow.head(now, waiting(ticks(90)), &CONTROL) == Verdict::Signal {
                 break now;
             }
         };
         // Two round trips later, not two and the delay; and a shorter delay is no answer.
         let expected = if few { Verdict::Signal } else { Verdict::Pass };
-        assert_eq!(flow.head(signal + 2 * ticks(150), waiting(ticks(60)), SHARE), expected, "few: {few}");
+        assert_eq!(flow.head(signal + 2 * ticks(150), waiting(ticks(60)), &CONTROL), expected, "few: {few}");
     }
 }
 
@@ -528,7 +531,7 @@ fn a_change_keeps_what_was_learned_and_drops_what_is_beyond_the_limit() {
     let rtt = flow(&mut bed, 7).rtt();
     let changed = Params { limit: 2, idle: 200, ..Params::default() };
     assert_eq!(bed.qdisc.change(ms(41), &changed, &mut bed.drops), Ok(()));
-    assert_eq!((bed.new_drops().len(), bed.qdisc.packets(), bed.qdisc.share), (3, 2, 1310));
+    assert_eq!((bed.new_drops().len(), bed.qdisc.packets(), bed.qdisc.control.share), (3, 2, 1310));
     assert_eq!(flow(&mut bed, 7).rtt(), rtt);
     let other = Params { variant: Variant::Paper, ..Params::default() };
     assert_eq!(bed.qdisc.change(ms(41), &other, &mut bed.drops), Err(Unchangeable));
