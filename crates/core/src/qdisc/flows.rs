@@ -71,6 +71,12 @@ impl<S> Flow<S> {
     pub fn bytes(&self) -> u64 {
         self.fifo.bytes
     }
+
+    /// Subtracts `bytes` bytes, which the flow has sent, from its credit.
+    #[inline]
+    pub fn charge(&mut self, bytes: u32) {
+        self.credit = self.credit.saturating_sub_unsigned(bytes);
+    }
 }
 
 /// The bytes of each queue, contiguous in memory (Linux `backlogs`): finding the longest queue reads only a few kB.
@@ -512,11 +518,10 @@ impl<P: Packet + Copy, S, const BANDS: usize> Flows<P, S, BANDS> {
         if self.head.new { &band.new } else { &band.old }
     }
 
-    /// Subtracts `bytes` bytes, which the flow has sent, from its credit.
+    /// See [`Flow::charge`].
     #[inline]
     pub fn charge(&mut self, flow: u32, bytes: u32) {
-        let flow = &mut self.flows[flow as usize];
-        flow.credit = flow.credit.saturating_sub_unsigned(bytes);
+        self.flow_mut(flow).charge(bytes);
     }
 
     /// Removes the flow whose turn it is, which must be empty, from the round. A flow in the new list moves to the old

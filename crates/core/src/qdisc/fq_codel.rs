@@ -303,7 +303,7 @@ impl<P: Packet + Copy + Default, L: Law> Qdisc<P> for FqCodel<P, L> {
             let took = flow.state.dequeue(now, packet, &self.control, &mut self.cstats, &mut queue, drops);
             self.backlogs.note(number, flow.bytes());
             if took {
-                self.flows.charge(number, packet.bytes());
+                flow.charge(packet.bytes());
                 return true;
             }
             self.flows.leave(false);

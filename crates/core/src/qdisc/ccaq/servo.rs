@@ -69,6 +69,33 @@ struct Counters {
     ce_mark: u64,
 }
 
+impl Counters {
+    /// Marks or drops a packet, as the verdict says, and counts it. Returns whether it is sent.
+    #[cold]
+    #[inline(never)]
+    fn carry_out<P: Packet + Copy>(
+        &mut self,
+        verdict: Verdict,
+        ecn: bool,
+        packet: &mut P,
+        drops: &mut impl Drops<P>,
+    ) -> bool {
+        if verdict == Verdict::Discard {
+            self.drop_unresponsive += 1;
+            drops.dropped(*packet, DropReason::Penalty);
+            return false;
+        }
+        let mark = if packet.ecn() == Ecn::Ect1 { &mut self.ce_mark } else { &mut self.ecn_mark };
+        let marked = ecn && packet.mark();
+        if marked {
+            *mark += 1;
+        } else {
+            drops.dropped(*packet, DropReason::Codel);
+        }
+        marked
+    }
+}
+
 /// The discipline.
 #[derive(Clone, Debug)]
 pub struct Servo<P> {
@@ -142,7 +169,7 @@ impl<P: Packet + Copy> Servo<P> {
         self.flows.memory(self.skb)
     }
 
-    /// Takes the next packet of a flow. Returns false if its queue is empty.
+    /// Takes the next packet of a flow and charges the flow for it. Returns false if its queue is empty.
     #[inline]
     fn take(&mut self, number: u32, time: Time, packet: &mut P, drops: &mut impl Drops<P>) -> bool {
         let now = Linux::tick(time.0);
@@ -164,30 +191,12 @@ impl<P: Packet + Copy> Servo<P> {
                 signals,
             };
             let verdict = flow.state.head(now, head, &self.control);
-            if verdict == Verdict::Pass || self.carry_out(verdict, packet, drops) {
+            if verdict == Verdict::Pass || self.counters.carry_out(verdict, self.ecn, packet, drops) {
+                flow.charge(packet.bytes());
                 return true;
             }
             signals += u32::from(verdict == Verdict::Signal);
         }
-    }
-
-    /// Marks or drops a packet, as the verdict says. Returns whether it is sent.
-    #[cold]
-    #[inline(never)]
-    fn carry_out(&mut self, verdict: Verdict, packet: &mut P, drops: &mut impl Drops<P>) -> bool {
-        let scalable = packet.ecn() == Ecn::Ect1;
-        if verdict == Verdict::Discard {
-            self.counters.drop_unresponsive += 1;
-            drops.dropped(*packet, DropReason::Penalty);
-            return false;
-        }
-        let marked = self.ecn && packet.mark();
-        if marked {
-            *(if scalable { &mut self.counters.ce_mark } else { &mut self.counters.ecn_mark }) += 1;
-        } else {
-            drops.dropped(*packet, DropReason::Codel);
-        }
-        marked
     }
 
     /// Drops packets because a limit is exceeded: half of the bytes of the queue that has the most, from its head
@@ -257,7 +266,6 @@ impl<P: Packet + Copy + Default> Qdisc<P> for Servo<P> {
     fn dequeue_into(&mut self, now: Time, packet: &mut P, drops: &mut impl Drops<P>) -> bool {
         while let Some(number) = self.flows.turn(self.quantum) {
             if self.take(number, now, packet, drops) {
-                self.flows.charge(number, packet.bytes());
                 self.link.dequeued(now.0, packet.bytes(), self.flows.packets() > 0);
                 return true;
             }
