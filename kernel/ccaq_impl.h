@@ -443,7 +443,8 @@ static inline enum ccaq_verdict ccaq_head(struct ccaq_vars *vars,
 {
 	ccaq_tick sojourn = head->sojourn;
 
-	if (sojourn > ccaq_oldest(vars) && !head->last) {
+	if (sojourn > vars->target &&
+	    sojourn > ccaq_oldest(vars) && !head->last) {
 		vars->count++;
 		if (vars->discards < 255)
 			vars->discards++;
@@ -500,16 +501,16 @@ static inline void ccaq_link_dequeued(struct ccaq_link *link, u64 now,
 {
 	u64 cost;
 
-	if (link->busy && link->run_bytes >= CCAQ_RUN) {
+	if (!link->busy) {
+		link->run_start = now;
+		link->run_bytes = 0;
+	} else if (link->run_bytes >= CCAQ_RUN) {
 		cost = div_u64((now - link->run_start) << 10, link->run_bytes);
 		/* Too high a cost would hide idle time. */
 		if (!link->cost || cost < link->cost)
 			link->cost = cost;
 		else
 			link->cost += (cost - link->cost) / 8;
-		link->run_start = now;
-		link->run_bytes = 0;
-	} else if (!link->busy) {
 		link->run_start = now;
 		link->run_bytes = 0;
 	}
