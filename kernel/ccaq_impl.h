@@ -212,14 +212,16 @@ static noinline void ccaq_open(struct ccaq_vars *vars, ccaq_tick gap,
 static inline void ccaq_arrival(struct ccaq_vars *vars, ccaq_tick now,
 				bool is_empty, bool opens, ccaq_tick idle)
 {
-	ccaq_tick gap, active, idle_in_gap;
+	ccaq_tick active, idle_in_gap, gap = ccaq_silence(vars, now);
 
-	if (is_empty && vars->seen && ccaq_silence(vars, now) > CCAQ_FORGET)
+	if (gap > CCAQ_FORGET && is_empty)
 		ccaq_vars_init(vars);
-	/* The first packet has no gap before it. */
-	gap = vars->seen ? ccaq_silence(vars, now) : CCAQ_NONE;
-	if (opens || vars->seen < CCAQ_OPENING)
+	if (opens || vars->seen < CCAQ_OPENING) {
+		/* The first packet has no gap before it. */
+		if (!vars->seen)
+			gap = CCAQ_NONE;
 		ccaq_open(vars, gap, opens);
+	}
 	idle_in_gap = idle - vars->seen_idle;
 	if (gap <= 2 * ccaq_interval(vars) && idle_in_gap <= ccaq_pause(vars)) {
 		active = vars->active + gap;

@@ -99,7 +99,7 @@ const SERVO_FAULTS: [(&str, &str, &str); 51] = [
     ("believes a SYN that was sent again", "handshake == CCAQ_REPEATED);", "false);"),
     ("every RTT is a guess", "vars->guessed = guessed;", "vars->guessed = true;"),
     ("a second SYN changes nothing", "if (opens || vars->seen < CCAQ_OPENING)", "if (vars->seen < CCAQ_OPENING)"),
-    ("never forgets", "ccaq_silence(vars, now) > CCAQ_FORGET", "false"),
+    ("never forgets", "gap > CCAQ_FORGET && is_empty", "false"),
     ("never sees an answer", "if (answered) {", "if (answered && !sojourn) {"),
     ("the second drop does not wait for the queue", "(few ? 0 : sojourn)", "0"),
     ("the second drop waits for a queue of few packets", "(few ? 0 : sojourn)", "sojourn"),
