@@ -60,7 +60,7 @@ pub enum Verdict {
     Discard,
 }
 
-/// What the discipline asks of all flows.
+/// The discipline's parameters that the rules of a flow read.
 #[derive(Clone, Copy, Debug)]
 pub struct Control {
     /// The share of idle time to reach, in units of 1/65536.

@@ -562,3 +562,8 @@ fn the_interval_is_codels_unless_the_round_trip_is_longer() {
     let (now, _) = congested(&mut flow, ticks(2000), ticks(200), &mut idle, 0);
     assert!(now - ticks(2000) >= ticks(300) && now - ticks(2000) < ticks(304));
 }
+
+#[test]
+fn a_flow_with_its_queue_takes_at_most_two_cache_lines() {
+    assert!(size_of::<crate::qdisc::flows::Flow<Flow>>() <= 128);
+}
