@@ -14,34 +14,13 @@ import pytest
 
 from conftest import ROOT, Run, kernel_or_skip
 from sojourn._core import Plan
+from sojourn.kernel.probe import ACKED, RECORD, RING
 
 FULL = 1514
 """Bytes of a full segment on a link."""
 NS = 1_000_000_000
-RECORD = np.dtype(
-    [
-        ("type", "u1"),
-        ("fate", "u1"),
-        ("ecn", "u1"),
-        ("flags", "u1"),
-        ("link", "<u2"),
-        ("reason", "<u2"),
-        ("bytes", "<u4"),
-        ("payload", "<u4"),
-        ("hosts", "<u4", 2),
-        ("ports", "<u2", 2),
-        ("protocol", "<u4"),
-        ("seq", "<u4"),
-        ("ack", "<u4"),
-        ("arrival", "<u8"),
-        ("start", "<u8"),
-        ("end", "<u8"),
-    ]
-)
-"""The layout in kernel/guest/sojourn_link.h."""
 ACK = 66
 """Bytes of an ACK on a link."""
-ACKED, RING = 1, 3
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -23,6 +23,10 @@ PLAYED, SEEN, COUNTED, PROGRESS = "played.json", "seen.bin", "counted.json", "pr
 """Files that a guest writes: what the applications did, what the probe saw, the counters, and the simulated time so far
 in nanoseconds.
 """
+CONSOLE = "console.txt"
+"""The output of a guest's kernel, such as the lines that a module of the user's prints with `pr_err`. It is kept with
+the guest's own files.
+"""
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,8 @@ class Guests:
         ended = boot(kernel, job, folder, memory=self.memory, seed=about["seed"] % 2**32, stop=watch)
         if ended.stopped:
             return None
+        if self.keep:
+            (folder / CONSOLE).write_text(ended.console)
         answer = ended.result()
         output = plan.observe(
             index,
