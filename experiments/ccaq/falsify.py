@@ -79,9 +79,10 @@ class Finding:
 
 def mean(values: Sequence[float]) -> Mean:
     """Returns the mean over the seeds. Raises ValueError if a run lacks its number."""
-    found = mean_of([float(value) for value in values])
-    if found is None or not all(map(math.isfinite, values)):
-        raise ValueError(f"a run has no number: {list(values)}")
+    numbers = [float(value) for value in values]
+    found = mean_of(numbers) if all(map(math.isfinite, numbers)) else None
+    if found is None:
+        raise ValueError(f"a run has no number: {numbers}")
     return found
 
 
@@ -360,12 +361,10 @@ def single_cuts(lab: Lab) -> tuple[list[Finding], list[str]]:
     """Falsifier 3."""
     document = read("falsifiers/cuts")
     runs = lab.watch(document, watched.cuts)
-    value = mean(pooled(runs, "several", "episodes"))
-    totals = {key: sum(one[key] for own in runs for one in own) for key in ("episodes", "none", "several")}
-    remarks = [
-        f"{totals['episodes']} episodes of dropping: {totals['several']} caused several cuts, {totals['none']} none."
-    ]
-    return [Finding("share of episodes that caused more than one cut", value, "at most", 0.01)], remarks
+    value = mean(pooled(runs, "several", "events"))
+    totals = {key: sum(one[key] for own in runs for one in own) for key in ("events", "none", "several")}
+    remarks = [f"{totals['events']} signal events: {totals['several']} caused several cuts, {totals['none']} none."]
+    return [Finding("share of signal events that caused more than one cut", value, "at most", 0.01)], remarks
 
 
 def over_a_satellite(lab: Lab) -> tuple[list[Finding], list[str]]:

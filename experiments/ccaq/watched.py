@@ -164,26 +164,40 @@ def epochs(seen: Seen) -> dict[str, int]:
     }
 
 
-def cuts(seen: Seen) -> dict[str, int]:
-    """Counts the episodes of dropping in the measuring window, by the number of cuts that each caused.
+SAME_EVENT = 4
+"""Episodes that begin within this many RTTs of an event's first one belong to that event."""
 
-    A cut is a change of the slow start threshold between two ACKs. A signal is seen by the sender at least half an RTT
-    later, so a cut belongs to the last episode that began before that.
+
+def cuts(seen: Seen) -> dict[str, int]:
+    """Counts the signal events in the measuring window, by the number of cuts that each caused.
+
+    An event begins with an episode of dropping. Episodes that begin soon after it belong to it: the module may end one
+    before the sender has responded, and begin another.
+
+    After a cut the window falls from above the slow start threshold down to it. The sender learns of a signal at least
+    half an RTT later, and the window falls while a window of ACKs arrives. So a cut whose fall ends now belongs to the
+    last event that began one RTT ago or earlier.
     """
     (rtt_ms,) = seen.rtts_ms
-    begins = []
+    rtt_s = rtt_ms / 1000
+    begins: list[float] = []
     dropping: dict[int, bool] = {}
     for one in seen.changes:
-        if one.dropping and not dropping.get(one.queue):
+        if one.dropping and not dropping.get(one.queue) and not (begins and one.at_s < begins[-1] + SAME_EVENT * rtt_s):
             begins.append(one.at_s)
         dropping[one.queue] = one.dropping
-    at, _, ssthresh = seen.acks()
-    cut_at = at[1:][np.diff(ssthresh) != 0]
-    places = np.searchsorted(begins, cut_at - rtt_ms / 2000, side="right") - 1
+    at, cwnd, ssthresh = seen.acks()
+    is_above = cwnd > ssthresh
+    cut_at = at[1:][is_above[:-1] & ~is_above[1:]]
+    places = np.searchsorted(begins, cut_at - rtt_s, side="right") - 1
     counts = np.bincount(places[places >= 0], minlength=len(begins)).tolist()
     end_s = float(seen.about["measure_s"][1])
-    own = [count for begin, count in zip(begins, counts, strict=True) if seen.begin_s <= begin < end_s - rtt_ms / 500]
-    return {"episodes": len(own), "none": own.count(0), "several": sum(count > 1 for count in own)}
+    own = [
+        count
+        for begin, count in zip(begins, counts, strict=True)
+        if seen.begin_s <= begin < end_s - 2 * SAME_EVENT * rtt_s
+    ]
+    return {"events": len(own), "none": own.count(0), "several": sum(count > 1 for count in own)}
 
 
 def targets(seen: Seen) -> dict[str, list[float]]:
