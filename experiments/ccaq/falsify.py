@@ -439,7 +439,17 @@ def with_offloads(lab: Lab) -> tuple[list[Finding], list[str]]:
             without, with_ = of[2 * place : 2 * place + 2]
             value = mean([abs(b / a - 1) for a, b in zip(without, with_, strict=True)])
             findings.append(Finding(f"change of the {words} by GSO and GRO, {cc}", value, "at most", 0.1))
-    return findings, []
+    line = f"{REFERENCE} target 12.5ms"
+    other = read(
+        "falsifiers/offloads", flow__bulk__cc=("cubic",), host__gso=(False, True), hop__bottleneck__qdisc=(line,)
+    )
+    (usual,) = lab.numbers(other, DELAY)
+    sojourns = [f"{np.mean(one):.3g} ms" for one in (*delay[:2], *usual)]
+    remarks = [
+        f"CUBIC's mean sojourn is {sojourns[0]} without and {sojourns[1]} with packets of several segments. "
+        f"With `{line}` it is {sojourns[2]} and {sojourns[3]}."
+    ]
+    return findings, remarks
 
 
 def with_ecn(lab: Lab) -> tuple[list[Finding], list[str]]:
