@@ -234,9 +234,9 @@ class Falsifier:
     worlds: tuple[str, ...] = ("sim", "kernel")
 
 
-SHARES = (0.1, 0.2, 0.3, 0.4, 0.65, 0.8, 1.0)
+SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 0.65, 0.8, 1.0)
 """fq_codel's targets as shares of the RTT."""
-TIMES_S = (0.01, 0.02, 0.05)
+TIMES_S = (0.02, 0.05)
 """Targets that are the same at every point."""
 FRONTIER = HERE / "falsifiers/frontier.toml"
 MOST_EXCESS_MS = 3.0
@@ -256,12 +256,10 @@ class Frontier:
 
     played: Sequence[tuple[Point, Mapping[str, judge.Setting]]]
 
-    def excess_ms(self, point: Point, own: Mapping[str, judge.Setting]) -> Mean:
-        """Returns ccaq's delay less that of fq_codel with the target, interpolated, that keeps the link as busy."""
+    def excess_ms(self, own: Mapping[str, judge.Setting]) -> Mean:
+        """Returns ccaq's delay less that of the frontier at its utilisation, as `sojourn frontier` has it."""
         steps = judge.staircase([one for line, one in own.items() if line != OURS])
-        ours = own[OURS]
-        fair = np.interp(ours.utilisation, [one.y for one in steps], [one.x for one in steps])
-        return mean(list(ours.delay_ms - fair))
+        return mean(list(own[OURS].delay_ms - judge.place(steps, own[OURS], steps).against.delay_ms))
 
     @cached_property
     def rules(self) -> dict[str, list[judge.Setting]]:
@@ -293,7 +291,7 @@ def frontier(lab: Lab) -> Frontier:
 def near_the_frontier(lab: Lab) -> tuple[list[Finding], list[str]]:
     """Falsifier 1: the point with the largest excess."""
     found = frontier(lab)
-    excesses = {point: found.excess_ms(point, own) for point, own in found.played if point.count == 1}
+    excesses = {point: found.excess_ms(own) for point, own in found.played if point.count == 1}
     worst = max(excesses, key=lambda point: excesses[point].value)
     above = sum(one.value > MOST_EXCESS_MS for one in excesses.values())
     words = f"excess at the worst of {len(excesses)} points, ms ({worst.words})"
@@ -322,7 +320,7 @@ def no_fixed_rule(lab: Lab) -> tuple[list[Finding], list[str]]:
     every = "; ".join(
         f"{name}: × {costs(rule).value:.2f}, {100 * lacks(rule):+.1f}" for name, rule in found.rules.items()
     )
-    oracle = [found.excess_ms(point, own).value for point, own in found.played]
+    oracle = [found.excess_ms(own).value for _, own in found.played]
     remarks = [
         "Delay of each rule as a multiple of ccaq's, and the most points of percent by which it keeps a link less "
         f"busy: {every}.",
