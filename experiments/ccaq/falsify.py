@@ -502,9 +502,9 @@ def stands(findings: Sequence[Finding]) -> bool:
 
 
 def text(value: Mapping[str, Any]) -> str:
-    """Writes a mean with its interval, if it has one."""
+    """Writes a mean with its interval, if the seeds differ."""
     half = value["half_width"]
-    return f"{value['mean']:.4g}" + ("" if half is None else f" ± {half:.2g}")
+    return f"{value['mean']:.4g}" + (f" ± {half:.2g}" if half else "")
 
 
 def asked(finding: Mapping[str, Any]) -> str:
