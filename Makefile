@@ -56,6 +56,7 @@ check: $(VENV)/.wheel $(VENV)/.dev ## Format, lints, types, language and the rul
 	@$(STAGE) "language" $(BIN)/python tools/language.py
 	@$(STAGE) "reference pages" $(BIN)/python tools/reference.py --check
 	@$(STAGE) "numbers in README.md" $(BIN)/python tools/readme.py --check
+	@$(STAGE) "numbers in ccaq's pages" $(BIN)/python experiments/ccaq/compare.py --check
 	@$(STAGE) "picture in README.md" $(BIN)/python tools/figures.py --check
 	@$(STAGE) "rooms of Rust" $(BIN)/python tools/rooms.py
 	@$(STAGE) "rooms of Python" env PYTHONPATH=python $(BIN)/lint-imports --no-cache --no-logo

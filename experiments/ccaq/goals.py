@@ -23,6 +23,7 @@ from pages import filled
 import sojourn as sj
 from sojourn.means import Mean, as_dict
 from sojourn.records import write_text
+from sojourn.rfc7928.observed import versions
 
 HERE = Path(__file__).parent
 OURS, REFERENCE = "ccaq", "fq_codel"
@@ -97,6 +98,12 @@ GOALS: Mapping[str, Sequence[Goal]] = {
     ),
 }
 
+ALSO: Mapping[str, Sequence[str]] = {
+    "sparse": ("flows.ping.rtt_ms.p95", "flows.call.delay_ms.p95", "flows.game.rtt_ms.p95"),
+    "flood": ("flows.ping.rtt_ms.p95", "flows.bulk.goodput_mbit"),
+}
+"""Further measures that are kept, for the page that compares the disciplines."""
+
 
 def play(name: str, asked: argparse.Namespace) -> dict[str, Any]:
     """Plays a scenario of a goal and returns the figures of each discipline, and the goals' verdicts."""
@@ -105,7 +112,7 @@ def play(name: str, asked: argparse.Namespace) -> dict[str, Any]:
         lines = [OURS, *asked.qdisc, *(goal.of for goal in GOALS[name] if goal.of)]
         document["sweep"]["hop.bottleneck.qdisc"] = list(dict.fromkeys(lines))
     results = sj.run(sj.load(document, seeds=asked.seeds), world=asked.world, store=asked.store)
-    addresses = list(dict.fromkeys([*COLUMNS, *(goal.address for goal in GOALS[name])]))
+    addresses = list(dict.fromkeys([*COLUMNS, *(goal.address for goal in GOALS[name]), *ALSO.get(name, ())]))
     labels = results.labels
     means = {address: dict(zip(labels, found, strict=True)) for address, found in results.means(addresses).items()}
     verdicts = []
@@ -121,7 +128,8 @@ def play(name: str, asked: argparse.Namespace) -> dict[str, Any]:
             }
         )
     figures = {label: {one: as_dict(means[one][label]) for one in addresses} for label in labels}
-    return {"title": document["title"], "seeds": asked.seeds, "goals": verdicts, "disciplines": figures}
+    about = {"title": document["title"], "seeds": asked.seeds, "versions": versions(results)}
+    return {**about, "goals": verdicts, "disciplines": figures}
 
 
 def text(mean: Mapping[str, Any] | None, factor: float = 1.0) -> str:
