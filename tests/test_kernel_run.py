@@ -312,6 +312,7 @@ def test_a_shaper_with_a_child_before_a_modem_does_in_the_kernel_what_it_does_he
     file = tmp_path / "modem.toml"
     lines = ["htb rate 1900kbit child fq_codel", "tbf rate 1900kbit burst 5000 child codel", "htb rate 1900kbit"]
     lines.append("tbf rate 1900kbit burst 5000 child htb rate 1800kbit child fq_codel limit 200")
+    lines.append("htb rate 1900kbit child ccaq")  # a module of ours, which a guest loads
     router = '[[hop]]\nname = "router"\nrate = "100mbit"\nqdisc = "codel"\n'
     modem = '[[hop]]\nname = "modem"\nrate = "2mbit"\ndelay = "10ms"\nqdisc = "pfifo limit 100"\n'
     flows = '[[flow]]\nkind = "bulk"\ncount = 2\nrtt = "40ms"\n'

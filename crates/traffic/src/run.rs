@@ -21,6 +21,7 @@ use crate::modules;
 use crate::os::{self, Spaces, Workers, offloads};
 use crate::own;
 use crate::seal;
+use crate::tc_tree;
 use crate::topology::{self, End, Network, Place, Setting, Transmit};
 
 /// File with the results of the applications, in the run's folder.
@@ -62,7 +63,7 @@ fn play(folder: &Path, scenario: &Scenario, job: &Job) -> io::Result<Value> {
     let mode = job.mode;
     modules::load("sojourn_link")?;
     let qdiscs = (0..scenario.hops.len() * 2).flat_map(|index| scenario.link(index).qdiscs());
-    for module in qdiscs.filter_map(|spec| in_linux(spec.kind())?.module(spec.variant())) {
+    for module in qdiscs.flat_map(tc_tree::chain).filter_map(|spec| in_linux(spec.kind())?.module(spec.variant())) {
         modules::load(module.name)?;
     }
     let limit = rustix::process::Rlimit { current: Some(FILES), maximum: Some(FILES) };
