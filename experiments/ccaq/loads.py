@@ -19,6 +19,7 @@ from typing import Any
 
 import sojourn as sj
 from sojourn.cli.base import stages
+from sojourn.errors import Refusal
 from sojourn.means import as_dict
 from sojourn.records import write_text
 from sojourn.rfc7928.observed import versions
@@ -134,4 +135,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Refusal as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(2) from error

@@ -23,6 +23,7 @@ import sojourn as sj
 from sojourn import paired, plan
 from sojourn.cases import Address, Cases
 from sojourn.cli.base import stages
+from sojourn.errors import Refusal
 from sojourn.means import as_dict, mean_of
 from sojourn.records import write_text
 from sojourn.rfc7928.observed import versions
@@ -223,4 +224,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Refusal as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(2) from error

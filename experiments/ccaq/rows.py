@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from presets import OURS, REFERENCE, Verdict, at_once_of
 from sojourn import paired, rfc7928
 from sojourn.cli.base import stages
 from sojourn.cli.run import world_of
+from sojourn.errors import Refusal
 from sojourn.executors import Cores
 from sojourn.records import write_text
 from sojourn.rfc7928 import judge, suite
@@ -103,4 +105,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Refusal as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(2) from error
