@@ -45,6 +45,8 @@ RFC7928 = ROOT / "experiments/rfc7928"
 PAGES = (ROOT / "docs/explanation/ccaq-compared.md", HERE / "paper.md")
 SHORT = {"ccaq variant paper": "paper"}
 """Names of lines in the marks of numbers."""
+PROGRAMS = ("linux", "sojourn")
+"""Programs whose versions are named."""
 MINUS = "\N{MINUS SIGN}"
 
 
@@ -97,12 +99,14 @@ def times(low: float, value: float, high: float) -> str:
     return f"{ratio} ({least}–{most})"
 
 
-def origin(name: str, found: Mapping[str, Any]) -> str:
+def origin(name: str, results: Mapping[str, Any]) -> str:
     """Says by which seeds, world and version a file was played. The entries of a file may differ in this."""
-    entries = [found] if "seeds" in found else list(found.values())
+    entries = [results] if "seeds" in results else list(results.values())
     seeds = sorted({one["seeds"] for one in entries})
-    versions = {f"{program} {number}" for one in entries for program, number in one.get("versions", {}).items()}
-    said = sorted(one for one in versions if not one.startswith("file ")) or ["versions not recorded"]
+    known = {name: {one["versions"][name] for one in entries if name in one.get("versions", {})} for name in PROGRAMS}
+    said = [f"{name} {' or '.join(sorted(found))}" for name, found in known.items() if found] or [
+        "version not recorded"
+    ]
     counts = " or ".join(f"{count} seeds (1–{count})" if count > 1 else "seed 1" for count in seeds)
     return f"{counts}  ·  world {name.split('.')[1]}  ·  {', '.join(said)}"
 
@@ -229,9 +233,9 @@ def preset_cell(name: str, one: Mapping[str, Any] | None) -> str:
     return f"{values}: {difference}{unit}{WORDS[one['verdict']]}"
 
 
-def presets() -> str:
+def presets(file: str = "presets.sim") -> str:
     """Returns the table of the presets."""
-    found = read("presets.sim")
+    found = read(file)
     rows = [
         [
             name,
@@ -335,9 +339,8 @@ def acceptance() -> str:
         "presets in the simulator": read("presets.sim"),
         "rows of RFC 7928 in the simulator": read("rows.sim")["rows"],
         "rows of RFC 7928 in Linux": linux_rows(),
+        "presets in Linux": read("presets.kernel"),
     }
-    if (HERE / "results/presets.kernel.json").exists():
-        judged["presets in Linux"] = read("presets.kernel")
     sentences = []
     for words, entries in judged.items():
         parts = []
@@ -441,6 +444,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "frontier": frontier,
     "acceptance": acceptance,
     "presets": presets,
+    "presets linux": lambda: f"{presets('presets.kernel')}\n\n{origin('presets.kernel', read('presets.kernel'))}",
     "rows": rfc7928,
     "linux": linux_goals,
     "origin loads": lambda: origin("loads.sim", read("loads.sim")),
