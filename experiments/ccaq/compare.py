@@ -509,7 +509,7 @@ def play(world: str, store: Path) -> None:
         lines = list(dict.fromkeys(row["discipline"] for row in rows_of(RFC7928 / "profiles.kernel.csv")))
         with tempfile.TemporaryDirectory() as folder:
             options = ["--world", "kernel", "--seeds", "3", "--store", str(store), "--out", folder]
-            run(["sojourn", "rfc7928", *lines, *options])
+            run([str(Path(sys.executable).parent / "sojourn"), "rfc7928", *lines, *options])
             for name, kind in (("matrix", "csv"), ("matrix", "png"), ("profiles", "csv")):
                 shutil.copyfile(Path(folder) / f"pictures/{name}.{kind}", RFC7928 / f"{name}.kernel.{kind}")
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -101,7 +101,14 @@ def main() -> None:
         )
     path = HERE / f"results/rows.{asked.world}.json"
     path.parent.mkdir(exist_ok=True)
-    write_text(path, json.dumps(as_dict(done), indent=1) + "\n")
+    found = as_dict(done)
+    if asked.rows and path.exists():
+        before = json.loads(path.read_text(encoding="utf-8"))
+        if any(before[key] != found[key] for key in ("seeds", "versions", "build")):
+            raise Refusal(f"--rows = {asked.rows}: {path.name} has other seeds or another build: play all rows")
+        rows = before["rows"] | found["rows"]
+        found = {**found, "rows": {row.name: rows[row.name] for row in suite.ROWS if row.name in rows}}
+    write_text(path, json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":
