@@ -86,7 +86,7 @@ def test_a_difference_is_judged_by_its_interval(
 
 
 @pytest.mark.parametrize(
-    ("ping", "call", "bulk", "word"),
+    ("ping", "call", "goodput", "word"),
     [
         (("worse", 1.0), ("same", 0.0), ("worse", -1.0), "yes"),
         (("better", -1.0), ("worse", 1.0), ("worse", -1.0), "yes"),
@@ -100,11 +100,11 @@ def test_a_difference_is_judged_by_its_interval(
     ],
 )
 def test_worse_in_both_needs_a_delay_and_the_goodput(
-    presets: ModuleType, ping: Any, call: Any, bulk: Any, word: str
+    presets: ModuleType, ping: Any, call: Any, goodput: Any, word: str
 ) -> None:
     found = {
         name: {"verdict": verdict, "difference": {"mean": mean}}
-        for name, (verdict, mean) in {"ping": ping, "call": call, "bulk": bulk}.items()
+        for name, (verdict, mean) in {"ping": ping, "call": call, "goodput": goodput}.items()
     }
     assert presets.at_once(found) == word
 

@@ -2,8 +2,9 @@
 
     python experiments/ccaq/presets.py [--world sim|kernel] [--seeds N] [--store DIR] [PRESET ...]
 
-Both: the delay of sparse flows, and the goodput of bulk. Runs are kept in the store, so that the program goes on where
-it was stopped. It writes results/presets.WORLD.json, preset by preset; compare.py makes a table and a picture of it.
+Both: the delay of sparse flows, and the goodput of all flows. Runs are kept in the store, so that the program goes on
+where it was stopped. It writes results/presets.WORLD.json, preset by preset. compare.py makes a table and a picture of
+it.
 
 A preset's own [sweep] is replaced: its bottleneck gets each discipline with its defaults, in both directions where both
 have a queue. The two play the same seeds, and so the same drawn traffic; their differences are taken seed by seed.
@@ -31,8 +32,6 @@ from sojourn.worlds import simulator
 
 HERE = Path(__file__).parent
 OURS, REFERENCE = "ccaq", "fq_codel"
-BULK = ("bulk", "download", "upload", "sizes")
-"""Kinds of flows that take what they get; others are limited by their application."""
 Verdict = Literal["better", "worse", "same", "open"]
 """`same`: equal within rounding. `open`: the 95 % interval of the difference includes 0."""
 AtOnce = Literal["no", "perhaps", "yes"]
@@ -100,27 +99,32 @@ class Measure:
     unit: str
     lower_is_better: bool
     kinds: tuple[str, ...]
-    """The kinds of flows that have it."""
+    """The kinds of flows that have it; none for a number of the run."""
     path: str
     how: Literal["most", "sum", "mean"]
     """How the numbers of several flows are combined."""
 
     def address(self, cases: Cases) -> Address | None:
         """Returns where the number is; None if a preset has no such flows."""
+        if not self.kinds:
+            return Address(self.path)
         names = tuple(dict.fromkeys(flow.name for flow in cases.flows if flow.kind in self.kinds))
         return Address(self.path, flows=names, how=self.how) if names else None
 
 
 DELAYS = ("ping", "call")
 """The measures of sparse flows' delay. One that is worse makes the delay worse."""
-RATE = "bulk"
+RATE = "goodput"
+"""The measure of throughput. All flows count: a film takes a better quality where the link has room for it, and its
+ACKs then leave an upload less.
+"""
 MEASURES: Mapping[str, Measure] = {
     "ping": Measure("RTT of pings, p95, ms", "ms", True, ("pings",), "rtt_ms.p95", "most"),
     "call": Measure("delay of calls, p95, ms", "ms", True, ("voip",), "delay_ms.p95", "most"),
-    RATE: Measure("goodput of bulk, Mbit/s", "Mbit/s", False, BULK, "goodput_mbit", "sum"),
+    RATE: Measure("goodput of all flows, Mbit/s", "Mbit/s", False, (), "goodput_mbit", "sum"),
     "page": Measure("load time of pages, s", "s", True, ("web",), "page_load_s.mean", "mean"),
 }
-"""With several flows, the highest 95th percentile counts, the sum of the goodputs, and the mean load time."""
+"""With several flows, the highest 95th percentile counts, and the mean load time."""
 
 
 def verdict_of(differences: Sequence[float], scale: float, *, lower_is_better: bool) -> Verdict:
@@ -162,7 +166,7 @@ def at_once_of(delays: Sequence[tuple[Verdict, bool]], rate: tuple[Verdict, bool
 
 
 def at_once(measures: Mapping[str, Mapping[str, Any]]) -> AtOnce:
-    """Returns whether ccaq is worse in the delay of sparse flows and in the goodput of bulk at once."""
+    """Returns whether ccaq is worse in the delay of sparse flows and in goodput at once."""
 
     def place(name: str) -> tuple[Verdict, bool]:
         difference = measures[name]["difference"]["mean"]
