@@ -259,10 +259,15 @@ def main() -> None:
     known: dict[str, list[Setting]] = {}
     builds: Builds = {}
     if asked.frontier:
-        known, builds = read_runs(HERE / "results" / f"{asked.grid}.{asked.frontier}.csv", asked.seeds, {USUAL, *lines})
+        others = HERE / "results" / f"{asked.grid}.{asked.frontier}.csv"
+        known, builds = read_runs(others, asked.seeds, {USUAL, *lines})
         known = {point: [one for one in own if one.line in fixed] for point, own in known.items()}
+        if not known:
+            parser.error(f"--frontier: results/{others.name} has no fixed settings with {asked.seeds} seeds")
     if asked.only:
         known, builds = read_runs(kept, asked.seeds, lines)
+        if not known:
+            parser.error(f"--only: results/{kept.name} has no other disciplines with {asked.seeds} seeds")
         there = {one.line for own in known.values() for one in own if one.line not in fixed}
         lines = sorted(
             {*lines, *there}, key=lambda line: (DEFAULT.index(line) if line in DEFAULT else len(DEFAULT), line)
