@@ -23,8 +23,8 @@
  *   follows 2 RTTs and the present delay later, since no answer to the first is
  *   seen before. While a queue drains, nothing is dropped.
  * - Idle time is the time between the end of everything that the link was given
- *   and the next arrival. If it is longer than half an RTT (at least 10 ms), the
- *   sender pauses, and this gap does not count.
+ *   and the next arrival. If it is longer than half an RTT (at least 10 ms) that
+ *   is no guess, the sender pauses, and this gap does not count.
  * - A packet that is older than its target by eight intervals is dropped, as
  *   its sender does not respond. For every 32 such packets the age is halved,
  *   down to an eighth of an interval.
@@ -101,10 +101,12 @@ static inline ccaq_tick ccaq_spacing(const struct ccaq_vars *vars)
  * pause, and says nothing about its target. A window that is halved at its
  * largest may stop the sender for half an RTT. BBR stops for a whole one when
  * it looks for the RTT. Links that send in bursts (Wi-Fi, DOCSIS) delay ACKs
- * for some milliseconds.
+ * for some milliseconds. A guess may be too short, so no gap is too long for it.
  */
 static inline ccaq_tick ccaq_pause(const struct ccaq_vars *vars)
 {
+	if (vars->guessed)
+		return CCAQ_NONE;
 	return max(CCAQ_PAUSE, ccaq_rtt(vars) / 2);
 }
 

@@ -51,7 +51,7 @@ struct Ours {
 const SERVO: Ours = Ours { name: "ccaq", faults: &SERVO_FAULTS, externs: SERVO_EXTERNS, entry: SERVO_ENTRY };
 const PAPER: Ours = Ours { name: "ccaq_paper", faults: &PAPER_FAULTS, externs: PAPER_EXTERNS, entry: PAPER_ENTRY };
 
-const SERVO_FAULTS: [(&str, &str, &str); 51] = [
+const SERVO_FAULTS: [(&str, &str, &str); 52] = [
     ("lowers by half of the standing queue", "least - least / 4", "least - least / 2"),
     ("lowers by the whole standing queue", "before / 2);", "before);"),
     ("lowers twice as fast", "(share - idle) >> 13", "(share - idle) >> 12"),
@@ -66,6 +66,7 @@ const SERVO_FAULTS: [(&str, &str, &str); 51] = [
     ("its own pause is evidence", "idle_in_gap <= ccaq_pause(vars)", "vars->seen"),
     ("a pause is a whole RTT", "max(CCAQ_PAUSE, ccaq_rtt(vars) / 2)", "max(CCAQ_PAUSE, ccaq_rtt(vars))"),
     ("a pause may be as short as half an RTT", "max(CCAQ_PAUSE, ccaq_rtt(vars) / 2)", "ccaq_rtt(vars) / 2"),
+    ("a pause is longer than half of a guess", "if (vars->guessed)\n\t\treturn CCAQ_NONE;", ""),
     ("an unknown RTT stays unknown", "if (!vars->rtt) {", "if (!vars->rtt) {\n\t\treturn;"),
     ("forgets the least sojourn of an empty queue", "	vars->least = 0;\n", ""),
     ("no floor", "max(CCAQ_LEAST, least)", "CCAQ_LEAST"),

@@ -20,7 +20,7 @@
 //!   later, since a sender's answer to the first is not seen before. While a queue drains, nothing is dropped. Neither
 //!   holds for a queue of less than four MTUs: its delay says more about the other flows than about its sender.
 //! - Idle time is the time between the end of everything that the link was given and the next arrival. If it is longer
-//!   than half a round trip (at least 10 ms), the sender pauses, and this gap does not count.
+//!   than half a round trip (at least 10 ms) that is no guess, the sender pauses, and this gap does not count.
 //! - A packet that is eight intervals older than the target is dropped: its sender does not respond. For every 32 such
 //!   packets the age is halved, down to an eighth of an interval.
 //! - A packet with ECT(1) is marked above 1 ms, and does not take part in the adjustment.

@@ -242,10 +242,11 @@ impl Flow {
     /// A gap in which the link is idle for longer than this is the sender's own pause, and says nothing about its target.
     ///
     /// A window that is halved at its largest may stop the sender for half a round trip. BBR stops for a whole one when it
-    /// looks for the round trip. Links that send in bursts (Wi-Fi, DOCSIS) delay ACKs for some milliseconds.
+    /// looks for the round trip. Links that send in bursts (Wi-Fi, DOCSIS) delay ACKs for some milliseconds. A guess may be
+    /// too short, so no gap is too long for it.
     #[inline]
     fn pause(&self) -> Tick {
-        PAUSE.max(self.rtt() / 2)
+        if self.guessed { Tick::MAX } else { PAUSE.max(self.rtt() / 2) }
     }
 
     /// The age from which on the flow's packets are dropped, as it does not respond.

@@ -259,6 +259,10 @@ fn a_gap_with_more_idle_time_than_a_halved_window_explains_is_the_senders_pause(
             assert_eq!(flow.idle_share() > 0, counts, "{idle} ms idle with an RTT of {rtt} ms");
         }
     }
+    // A guess may be too short, so there all idle time counts.
+    let mut flow = forty(true);
+    flow.arrival(ticks(280) + ticks(100), true, false, ticks(90));
+    assert!(flow.idle_share() > 0);
 }
 
 // ---- the law ----
