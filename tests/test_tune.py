@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from conftest import Run, kernel_or_skip, skip_loudly
@@ -199,16 +199,21 @@ def scores(*rows: tuple[float, float], kinds: Sequence[str] = (), baselines: Seq
 NUMBERS = st.tuples(st.floats(0.1, 2.0), st.floats(0.0, 500.0))
 
 
+# The second delay is longer by less than a step, so the second setting dominates; the cost counts each millisecond.
+@example([(1.0, 100.0), (1.0625, 104.0)])
 @settings(deadline=None)
 @given(st.lists(NUMBERS, min_size=2, max_size=6))
-def test_no_two_settings_dominate_each_other_and_the_cheapest_is_not_dominated(rows: list[tuple[float, float]]) -> None:
+def test_no_two_settings_dominate_each_other_and_the_cheapest_has_nearly_the_rate_or_less_delay(
+    rows: list[tuple[float, float]],
+) -> None:
     found = scores(*rows)
     costs = judge.costs(found)
     cheapest = int(np.argmin(costs))
     for other in range(len(rows)):
         ours, theirs = judge.compare(found, cheapest, other), judge.compare(found, other, cheapest)
         assert not (ours.dominates and theirs.dominates)
-        assert not theirs.dominates or rows[cheapest][0] >= 0.97 * max(rate for rate, _ in rows)
+        has_the_rate = rows[cheapest][0] >= 0.97 * max(rate for rate, _ in rows)
+        assert not theirs.dominates or has_the_rate or rows[cheapest][1] < rows[other][1]
 
 
 def test_a_gain_in_one_direction_does_not_hide_a_loss_in_the_other() -> None:
