@@ -330,8 +330,8 @@ def _answer(folder: Path) -> dict[str, Any]:
 
 def _what_went_wrong(code: int, answer: dict[str, Any], console: str) -> str | None:
     done = answer.get("ok") is True
-    # The process of a debug kernel was once seen to abort after its guest had powered off. Nothing of the job is left to do
-    # then, and a fault of a module would be in the log.
+    # The process of a debug kernel was once seen to abort after its guest had powered off. Nothing of the job is left
+    # to do then, and a fault of a module would be in the log.
     if done and (code == 0 or POWERED_OFF in console):
         return None
     if answer.get("ok") is False:
