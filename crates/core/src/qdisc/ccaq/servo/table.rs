@@ -49,13 +49,13 @@ impl Table {
         ((u64::from(hash) * self.tags.len() as u64) >> 32) as u32
     }
 
-    /// Whether the flow with this hash has this queue.
+    /// Returns true if the queue belongs to the flow with this hash.
     #[inline]
     fn has(&self, hash: u32, queue: u32) -> bool {
         self.tags[queue as usize] == tag(hash)
     }
 
-    /// The queue to which this hash leads, if the flow with this hash has it.
+    /// The queue to which the hash leads, if it belongs to the flow with this hash.
     #[inline]
     pub fn direct(&self, hash: u32) -> Option<u32> {
         Some(self.leads(hash)).filter(|&queue| self.has(hash, queue))
