@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +28,9 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
 import changed
 import watched
 from pages import filled
+from programs import HERE, How, finished, is_met, options, run
 
 import sojourn as sj
-from sojourn.errors import Refusal
 from sojourn.frontier import grid, judge
 from sojourn.frontier.point import INTERVAL_S, Point, plan_of, rounded_s
 from sojourn.line import time_text
@@ -38,7 +38,6 @@ from sojourn.means import Mean, as_dict, mean_of
 from sojourn.records import write_text
 from sojourn.words import seeds_text
 
-HERE = Path(__file__).resolve().parent
 OURS, REFERENCE = "ccaq", "fq_codel"
 TALL = "pfifo limit 1000"
 BUSY, DELAY = "hops.bottleneck.utilisation", "hops.bottleneck.sojourn_ms.mean"
@@ -52,13 +51,13 @@ class Finding:
 
     words: str
     value: Mean
-    how: Literal["at least", "at most"]
+    how: How
     bound: float
 
     @property
     def met(self) -> bool:
         """Whether the mean is on the right side of the bound."""
-        return self._is_right(self.value.value)
+        return is_met(self.value.value, self.how, self.bound)
 
     @property
     def sure(self) -> bool:
@@ -66,10 +65,7 @@ class Finding:
         half = self.value.half_width
         if half is None:
             return False
-        return all(self._is_right(self.value.value + side * half) == self.met for side in (-1, 1))
-
-    def _is_right(self, value: float) -> bool:
-        return value >= self.bound if self.how == "at least" else value <= self.bound
+        return all(is_met(self.value.value + side * half, self.how, self.bound) == self.met for side in (-1, 1))
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the finding as JSON has it."""
@@ -120,10 +116,7 @@ class Lab:
         world: Any = self.world
         if variant is not None:
             world = replace(sj_world(), qdisc_module=self.module(variant))
-        results = sj.run(plan, world=world, store=self.store, on=self.jobs)
-        if results.interrupted:
-            raise KeyboardInterrupt
-        return results
+        return finished(sj.run(plan, world=world, store=self.store, on=self.jobs))
 
     def numbers(
         self, document: Mapping[str, Any], *addresses: str, variant: str | None = None
@@ -574,10 +567,7 @@ def is_in(world: str, name: str) -> bool:
 def read_asked() -> argparse.Namespace:
     """Reads the command line."""
     names = [*CASES, *FALSIFIERS]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--world", choices=("sim", "kernel"), default="kernel")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--store", type=Path, default=Path("results/ccaq"))
+    parser = options(__doc__, seeds=3, world="kernel")
     parser.add_argument("--jobs", type=int, help="runs at a time [default: one for each core]")
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
     found = parser.parse_args()
@@ -620,8 +610,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Refusal as error:
-        print(error, file=sys.stderr)
-        raise SystemExit(2) from error
+    run(main)

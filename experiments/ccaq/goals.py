@@ -9,23 +9,22 @@ writes results/goals.WORLD.json and the tables of goals.md.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
 from pages import filled
+from programs import HERE, How, finished, is_met, options, play_each, run
 
 import sojourn as sj
 from sojourn.means import Mean, as_dict
 from sojourn.records import write_text
 from sojourn.rfc7928.observed import versions
 
-HERE = Path(__file__).parent
 OURS, REFERENCE = "ccaq", "fq_codel"
 COLUMNS = {
     "hops.bottleneck.utilisation": ("busy, %", 100.0),
@@ -43,7 +42,7 @@ class Goal:
 
     words: str
     address: str
-    how: Literal["at least", "at most"]
+    how: How
     bound: float
     """In the measure's unit, or a factor of another discipline's mean."""
     of: str | None = None
@@ -56,10 +55,6 @@ class Goal:
         other = means[self.address][self.of]
         assert other is not None, f"{self.of} has no {self.address}"
         return self.bound * other.value
-
-    def is_met(self, value: float, limit: float) -> bool:
-        """Returns whether a value is on the right side of the limit."""
-        return value >= limit if self.how == "at least" else value <= limit
 
 
 BUSY, MEAN, P95 = "hops.bottleneck.utilisation", "hops.bottleneck.sojourn_ms.mean", "hops.bottleneck.sojourn_ms.p95"
@@ -111,7 +106,7 @@ def play(name: str, asked: argparse.Namespace) -> dict[str, Any]:
     if asked.qdisc:
         lines = [OURS, *asked.qdisc, *(goal.of for goal in GOALS[name] if goal.of)]
         document["sweep"]["hop.bottleneck.qdisc"] = list(dict.fromkeys(lines))
-    results = sj.run(sj.load(document, seeds=asked.seeds), world=asked.world, store=asked.store)
+    results = finished(sj.run(sj.load(document, seeds=asked.seeds), world=asked.world, store=asked.store))
     addresses = list(dict.fromkeys([*COLUMNS, *(goal.address for goal in GOALS[name]), *ALSO.get(name, ())]))
     labels = results.labels
     means = {address: dict(zip(labels, found, strict=True)) for address, found in results.means(addresses).items()}
@@ -124,7 +119,7 @@ def play(name: str, asked: argparse.Namespace) -> dict[str, Any]:
                 "words": goal.words,
                 "asked": f"{goal.how} {limit:.4g}",
                 "found": as_dict(mean),
-                "met": goal.is_met(mean.value, limit),
+                "met": is_met(mean.value, goal.how, limit),
             }
         )
     figures = {label: {one: as_dict(means[one][label]) for one in addresses} for label in labels}
@@ -169,24 +164,15 @@ def fill(world: str, content: str) -> None:
 
 def main() -> None:
     """Plays the goals asked for and adds them to the results of the world."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__)
     parser.add_argument("goal", nargs="*", choices=[*GOALS, []], help="a scenario of goals/ [default: all]")
-    parser.add_argument("--world", choices=("sim", "kernel"), default="sim")
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--store", type=Path, default=Path("results/ccaq"))
     parser.add_argument("--qdisc", action="append", help="compare with these instead of all; repeatable")
     asked = parser.parse_args()
-    path = HERE / f"results/goals.{asked.world}.json"
-    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    for name in asked.goal or GOALS:
-        found[name] = play(name, asked)
+    for name, found in play_each("goals", asked, GOALS, asked.goal, lambda name: play(name, asked)):
         met = "; ".join(f"{one['words']} {'met' if one['met'] else 'missed'}" for one in found[name]["goals"])
         print(f"{name}: {met}", file=sys.stderr, flush=True)
-        ordered = {one: found[one] for one in GOALS if one in found}
-        path.parent.mkdir(exist_ok=True)
-        write_text(path, json.dumps(ordered, indent=1) + "\n")
-        fill(asked.world, tables(ordered))
+        fill(asked.world, tables(found))
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -10,22 +10,19 @@ second: nothing else in a run of one flow is random, and two runs with the same 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from programs import finished, options, play_each, run
 
 import sojourn as sj
 from sojourn.cli.base import stages
-from sojourn.errors import Refusal
 from sojourn.means import as_dict
-from sojourn.records import write_text
 from sojourn.rfc7928.observed import versions
 from sojourn.worlds import simulator
 
-HERE = Path(__file__).parent
 DISCIPLINES = ("fq_codel", "cake", "pie", "fq_pie", "dualpi2", "ccaq", "ccaq variant paper")
 HOP = "hops.bottleneck"
 MEASURES = {
@@ -97,9 +94,8 @@ def play(name: str, asked: argparse.Namespace, watch: Callable[[str, int], Calla
     """Plays a load with all disciplines, and returns their figures."""
     load = LOADS[name]
     loaded = sj.load(document(load), seeds=asked.seeds)
-    results = sj.run(loaded, world=asked.world, store=asked.store, progress=watch(name, len(loaded.runs)))
-    if results.interrupted:
-        raise SystemExit("interrupted; the same command goes on where it was")
+    progress = watch(name, len(loaded.runs))
+    results = finished(sj.run(loaded, world=asked.world, store=asked.store, progress=progress))
     means = results.means(list(MEASURES.values()))
     lines = [one.set["hop.bottleneck.qdisc"] for one in results.combinations]
     return {
@@ -117,26 +113,13 @@ def play(name: str, asked: argparse.Namespace, watch: Callable[[str, int], Calla
 
 def main() -> None:
     """Plays the loads asked for and adds them to the results of the world."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("load", nargs="*", choices=[*LOADS, []], metavar="LOAD", help="[default: all]")
-    parser.add_argument("--world", choices=("sim", "kernel"), default="sim")
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--store", type=Path, default=Path("results/ccaq"))
     asked = parser.parse_args()
-    path = HERE / f"results/loads.{asked.world}.json"
-    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     with stages() as watch:
-        for name in asked.load or LOADS:
-            found[name] = play(name, asked, watch)
-            ordered = {one: found[one] for one in LOADS if one in found}
-            path.parent.mkdir(exist_ok=True)
-            write_text(path, json.dumps(ordered, indent=1) + "\n")
+        for name, _found in play_each("loads", asked, LOADS, asked.load, lambda name: play(name, asked, watch)):
             print(name, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Refusal as error:
-        print(error, file=sys.stderr)
-        raise SystemExit(2) from error
+    run(main)

@@ -13,24 +13,22 @@ have a queue. The two play the same seeds, and so the same drawn traffic; their 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from programs import finished, options, play_each, run
+
 import sojourn as sj
 from sojourn import paired, plan
 from sojourn.cases import Address, Cases
 from sojourn.cli.base import stages
-from sojourn.errors import Refusal
 from sojourn.means import as_dict, mean_of
-from sojourn.records import write_text
 from sojourn.rfc7928.observed import versions
 from sojourn.worlds import simulator
 
-HERE = Path(__file__).parent
 OURS, REFERENCE = "ccaq", "fq_codel"
 Verdict = Literal["better", "worse", "same", "open"]
 """`same`: equal within rounding. `open`: the 95 % interval of the difference includes 0."""
@@ -101,7 +99,7 @@ class Measure:
     kinds: tuple[str, ...]
     """The kinds of flows that have it; none for a number of the run."""
     path: str
-    how: Literal["most", "sum", "mean"]
+    how: Literal["most", "mean"] = "mean"
     """How the numbers of several flows are combined."""
 
     def address(self, cases: Cases) -> Address | None:
@@ -121,8 +119,8 @@ ACKs then leave an upload less.
 MEASURES: Mapping[str, Measure] = {
     "ping": Measure("RTT of pings, p95, ms", "ms", True, ("pings",), "rtt_ms.p95", "most"),
     "call": Measure("delay of calls, p95, ms", "ms", True, ("voip",), "delay_ms.p95", "most"),
-    RATE: Measure("goodput of all flows, Mbit/s", "Mbit/s", False, (), "goodput_mbit", "sum"),
-    "page": Measure("load time of pages, s", "s", True, ("web",), "page_load_s.mean", "mean"),
+    RATE: Measure("goodput of all flows, Mbit/s", "Mbit/s", False, (), "goodput_mbit"),
+    "page": Measure("load time of pages, s", "s", True, ("web",), "page_load_s.mean"),
 }
 """With several flows, the highest 95th percentile counts, and the mean load time."""
 
@@ -185,9 +183,7 @@ def play(name: str, asked: argparse.Namespace, watch: Callable[[str, int], Calla
     folder = plan.find(Path(preset.scenario)).parent
     loaded = sj.load(document, set=sets, seeds=asked.seeds, folder=folder)
     tell = watch(name, len(loaded.runs))
-    results = sj.run(loaded, world=asked.world, store=asked.store, progress=tell)
-    if results.interrupted:
-        raise SystemExit("interrupted; the same command goes on where it was")
+    results = finished(sj.run(loaded, world=asked.world, store=asked.store, progress=tell))
     assert not results.skipped, results.skipped
     cases = results.cases()
     addresses = {key: found for key, one in MEASURES.items() if (found := one.address(cases)) is not None}
@@ -210,26 +206,13 @@ def play(name: str, asked: argparse.Namespace, watch: Callable[[str, int], Calla
 
 def main() -> None:
     """Plays the presets asked for and adds them to the results of the world."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("preset", nargs="*", choices=[*PRESETS, []], metavar="PRESET", help="[default: all]")
-    parser.add_argument("--world", choices=("sim", "kernel"), default="sim")
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--store", type=Path, default=Path("results/ccaq"))
     asked = parser.parse_args()
-    path = HERE / f"results/presets.{asked.world}.json"
-    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     with stages() as watch:
-        for name in asked.preset or PRESETS:
-            found[name] = play(name, asked, watch)
-            ordered = {one: found[one] for one in PRESETS if one in found}
-            path.parent.mkdir(exist_ok=True)
-            write_text(path, json.dumps(ordered, indent=1) + "\n")
+        for name, found in play_each("presets", asked, PRESETS, asked.preset, lambda name: play(name, asked, watch)):
             print(f"{name}: worse in both: {found[name]['worse_at_once']}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Refusal as error:
-        print(error, file=sys.stderr)
-        raise SystemExit(2) from error
+    run(main)

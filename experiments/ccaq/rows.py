@@ -8,15 +8,13 @@ Runs are kept in the store, so that the program goes on where it was stopped. It
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from presets import OURS, REFERENCE, Verdict, at_once_of
+from programs import HERE, options, run
 
 from sojourn import paired, rfc7928
 from sojourn.cli.base import stages
@@ -29,7 +27,6 @@ from sojourn.rfc7928.observed import Seen
 from sojourn.store import Store
 from sojourn.worlds import simulator
 
-HERE = Path(__file__).parent
 SPARSE = ("pings", "voip", "thin")
 """Kinds of flows that send less than their share in every row."""
 
@@ -82,11 +79,8 @@ def as_dict(done: judge.Evaluation) -> Mapping[str, Any]:
 
 def main() -> None:
     """Plays the rows asked for and writes their results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("--rows", metavar="LIST", help="sections, such as 5.1.1,8 [default: all]")
-    parser.add_argument("--world", choices=("sim", "kernel"), default="sim")
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--store", type=Path, default=Path("results/ccaq"))
     asked = parser.parse_args()
     rows = suite.chosen(asked.rows)
     with stages() as watch:
@@ -112,8 +106,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Refusal as error:
-        print(error, file=sys.stderr)
-        raise SystemExit(2) from error
+    run(main)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from programs import finished
 
 import sojourn as sj
 from sojourn.kernel import probe
@@ -132,9 +133,7 @@ def _play(
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
         kept = store / "watched" / f"{digest[:32]}.json"
         if not kept.exists():
-            results = sj.run(plan, world=world, series=False, on=jobs)
-            if results.interrupted:
-                raise KeyboardInterrupt
+            results = finished(sj.run(plan, world=world, series=False, on=jobs))
             found = []
             for combination in results.combinations:
                 (index,) = combination.indices
