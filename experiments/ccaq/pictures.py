@@ -82,7 +82,7 @@ def of_presets(found: Found, origin: str) -> Picture:
     title = f"ccaq less fq_codel over {len(found)} presets: worse in both in {count}"
     subtitle = (
         "Delay: the 95th percentile of the pings' RTT and of the calls' delay; left of the line is better. Goodput: "
-        "that of transfers; right of the line is better. Bars are 95 % intervals of the differences, seed by seed; "
+        "that of all flows; right of the line is better. Bars are 95 % intervals of the differences, seed by seed; "
         "hollow: the interval includes 0, or the difference is within rounding. Red names: worse in both."
     )
     names = list(found)
@@ -107,7 +107,7 @@ def of_presets(found: Found, origin: str) -> Picture:
         delay.set_xlim(-80, 20)
         delay.set_xticks([-30, -10, -3, -1, 0, 1, 3, 10], ["−30", "−10", "−3", "−1", "0", "1", "3", "10"])
         delay.set_title("delay of sparse flows, p95: difference, ms", loc="left", fontsize=plot.NAME, pad=22)
-        rate.set_title("goodput of transfers: difference, %", loc="left", fontsize=plot.NAME, pad=22)
+        rate.set_title("goodput of all flows: difference, %", loc="left", fontsize=plot.NAME, pad=22)
         for axis in (delay, rate):
             axis.axvline(0, color=QUIET, lw=1.0)
         handles = [
