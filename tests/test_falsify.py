@@ -257,6 +257,11 @@ def test_the_page_has_a_verdict_for_each_figure() -> None:
     assert "| lost-syn | a path | 0.99 | 5 | 1.1 ± 0.6 | yes, within the interval |" in text
 
 
+def test_the_head_names_the_parts_that_have_other_seeds() -> None:
+    found = {"robust": {"plain": {"seeds": 3}, "resumed": {"seeds": 3}}, "falsifiers": {"8": {"seeds": 10}}}
+    assert falsify.seeds_of(found) == "3 seeds (1–3); 10 seeds (1–10): 8"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

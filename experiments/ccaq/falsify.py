@@ -553,8 +553,18 @@ def write(world: str, found: Mapping[str, Any]) -> None:
     write_text(HERE / f"results/falsify.{world}.json", json.dumps(found, indent=1) + "\n")
     page = HERE / "falsifiers.md"
     begin, end = f"<!-- falsify.{world}: written by falsify.py -->", f"<!-- end of falsify.{world} -->"
-    content = f"{found['seeds']}  ·  world {world}  ·  sojourn {found['version']}\n\n{tables(found)}"
+    content = f"{seeds_of(found)}  ·  world {world}  ·  sojourn {found['version']}\n\n{tables(found)}"
     write_text(page, filled(page.read_text(encoding="utf-8"), begin, end, content))
+
+
+def seeds_of(found: Mapping[str, Any]) -> str:
+    """Writes how many seeds were played: those of most parts, and then the parts that have others."""
+    by_seeds: dict[int, list[str]] = {}
+    for name, part in [*found["robust"].items(), *found["falsifiers"].items()]:
+        by_seeds.setdefault(part["seeds"], []).append(name)
+    usual = max(by_seeds, key=lambda seeds: len(by_seeds[seeds]))
+    others = [f"{seeds_text(range(1, seeds + 1))}: {', '.join(by_seeds[seeds])}" for seeds in by_seeds if seeds != usual]
+    return "; ".join([seeds_text(range(1, usual + 1)), *others])
 
 
 def is_in(world: str, name: str) -> bool:
@@ -583,7 +593,7 @@ def main() -> None:
     """Plays the cases and falsifiers asked for, and adds them to the results of the world."""
     options = read_asked()
     path = HERE / f"results/falsify.{options.world}.json"
-    head = {"seeds": seeds_text(range(1, options.seeds + 1)), "version": version("sojourn")}
+    head = {"version": version("sojourn")}
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if any(known.get(key) != value for key, value in head.items()):
         known = {}
@@ -594,11 +604,11 @@ def main() -> None:
             if not is_in(options.world, name):
                 continue
             if name in CASES:
-                found = play_case(lab, name)
+                found = {"seeds": options.seeds, **play_case(lab, name)}
                 parts["robust"][name] = found
                 said = ", ".join(f"{at} {'met' if one['met'] else 'MISSED'}" for at, one in found["paths"].items())
             else:
-                found = play_falsifier(lab, name)
+                found = {"seeds": options.seeds, **play_falsifier(lab, name)}
                 parts["falsifiers"][name] = found
                 said = "stands" if found["stands"] else "does not stand"
             print(f"{name}: {said}", file=sys.stderr, flush=True)

@@ -38,7 +38,7 @@ from sojourn import plot
 from sojourn.cli.run import world_of
 from sojourn.executors import Cores
 from sojourn.frontier import grid, picture, tables
-from sojourn.frontier.grid import Found
+from sojourn.frontier.grid import FAR_MS, Found
 from sojourn.frontier.judge import USUAL, Judged, Setting
 from sojourn.frontier.point import DEFAULT, Point, fixed_settings
 from sojourn.records import write_text
@@ -180,6 +180,7 @@ def markdown(found: Found) -> Iterator[str]:
     yield "By the kind of flows: the mean utilisation, and the delay over the frontier's and over that of fq."
     yield ""
     yield from by_class(found)
+    yield from explained(found)
 
 
 def every_point(found: Found) -> Iterator[str]:
@@ -211,6 +212,52 @@ def by_class(found: Found) -> Iterator[str]:
                 f"× {geometric([at.fq_ratio for at in there]):.2f}"
             )
         yield f"| `{line}` | {' | '.join(cells)} |"
+
+
+# ---- why ccaq is above the frontier ----
+
+EXPLAINED = "ccaq"
+FEW = 4.0
+"""A flow that may have fewer packets than this on the path and in the queue has a window of a few packets."""
+LONG_S = 0.133
+"""From this RTT on, ccaq's first target is more than a quarter of the RTT."""
+
+
+def cause(one: Judged) -> str:
+    """Says why `ccaq` is far above the frontier at a point: the first of these that applies."""
+    at, point = one.placed_at(EXPLAINED), one.point
+    assert at is not None
+    window = point.bdp_packets / point.count
+    if is_bbr(point):
+        return "BBR hardly answers to a signal: its queue is as long as its own window"
+    if at.setting.x <= at.fq.x + FAR_MS:
+        return "the frontier is a FIFO; it is within 3 ms of the settings with flow queues"
+    if window < FEW:
+        return f"{window:.1f} packets of each flow fill the path: least delay has a buffer of a few packets"
+    if point.rtt_s > LONG_S and point.count > 1:
+        return "many flows over a long path: targets begin at up to half of the RTT, and fall slowly"
+    return "none is known"
+
+
+def explained(found: Found) -> Iterator[str]:
+    """Yields the lines of the table of all points where `ccaq` is far above the frontier."""
+    far = [one for one in found.judged if (at := one.placed_at(EXPLAINED)) is not None and grid.exceeds(at)]
+    if not far:
+        return
+    yield ""
+    yield f"The points where `{EXPLAINED}` is more than {FAR_MS:g} ms above the frontier; mean sojourns in ms."
+    yield ""
+    yield f"| point | frontier | fq's | `{EXPLAINED}` | `{USUAL}` | losses, % of both | excess | cause |"
+    yield "|---|--:|--:|--:|--:|--:|--:|---|"
+    for one in far:
+        at, usual = one.placed_at(EXPLAINED), one.placed_at(USUAL)
+        assert at is not None
+        assert usual is not None
+        delays = [f"{value:.3g}" for value in (at.against.x, at.fq.x, at.setting.x, usual.setting.x)]
+        losses = " / ".join(f"{100 * float(np.nanmean(of.setting.loss)):.2g}" for of in (at, usual))
+        within = "" if grid.exceeds(at, sure=True) else " (the interval contains 3 ms)"
+        cells = [tables.label(one), *delays, losses, tables.signed(at.excess) + within, cause(one)]
+        yield f"| {' | '.join(cells)} |"
 
 
 def geometric(values: Sequence[float]) -> float:

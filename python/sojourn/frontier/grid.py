@@ -221,14 +221,14 @@ def summary(judged: Sequence[Judged], line: str) -> Summary | None:
         _geometric([at.most_ratio for _, at in there]),
         _geometric([at.fq_ratio for _, at in there]),
         sum(at.is_beyond for _, at in there),
-        tuple(one.point.name for one, at in there if _exceeds(at, sure=False)),
-        tuple(one.point.name for one, at in there if _exceeds(at, sure=True)),
+        tuple(one.point.name for one, at in there if exceeds(at, sure=False)),
+        tuple(one.point.name for one, at in there if exceeds(at, sure=True)),
         gains.get(worst),
         worst,
     )
 
 
-def _exceeds(at: Placed, *, sure: bool) -> bool:
+def exceeds(at: Placed, *, sure: bool = False) -> bool:
     """Whether the excess is more than `FAR_MS`; with `sure`, whether its interval is. One seed has none."""
     excess = at.excess
     if excess is None or (sure and excess.half_width is None):
