@@ -22,7 +22,7 @@ MAY_USE = {
     "replay": {"core", "measure"},
     "sim": {"core", "model", "measure"},
     "traffic": {"core", "model", "measure"},
-    "live": {"core", "model", "measure", "traffic"},
+    "live": {"core", "model", "measure", "replay", "traffic"},
     "py": {"core", "model", "measure", "replay", "sim", "live", "traffic"},
     "ffi": {"core"},
     "oracle": {"core", "replay"},

@@ -8,7 +8,7 @@ use sojourn_model::scenario::{Capacity, Link, Scenario};
 use sojourn_model::workload::{App, Entry};
 
 use crate::job::{LinkKind, Mode};
-use crate::{modules, tc_tree, topology};
+use crate::{modules, topology};
 
 /// The kernel that is to run a scenario.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ pub fn refusal(scenario: &Scenario, kernel: &Kernel, mode: Mode) -> Option<Strin
 }
 
 fn link(link: &Link, kernel: &Kernel, mode: Mode) -> Option<String> {
-    let qdiscs = || link.qdiscs().flat_map(tc_tree::chain).find_map(|spec| qdisc(link, spec, kernel, mode));
+    let qdiscs = || link.qdiscs().flat_map(Spec::chain).find_map(|spec| qdisc(link, spec, kernel, mode));
     let shaped = mode.link != LinkKind::Device;
     match link {
         _ if link.flush => Some("flush: no discipline of Linux learns that its link has become slower".into()),

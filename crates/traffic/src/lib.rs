@@ -1,5 +1,5 @@
-//! The guest's program, which plays a scenario's flows over real TCP and UDP sockets, and the evaluation of its
-//! results.
+//! A scenario's flows over real TCP and UDP sockets, the guest's program that plays them in the kernel world, and the
+//! evaluation of its results. The world `live` uses the same flows and the same evaluation.
 
 mod count;
 pub mod express;
@@ -12,7 +12,7 @@ mod modules;
 mod netlink;
 mod nic;
 pub mod observe;
-mod os;
+pub mod os;
 mod own;
 pub mod probe;
 pub mod replay;

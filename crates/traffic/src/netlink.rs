@@ -8,7 +8,7 @@ use netlink_packet_core::{
     ErrorMessage, NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+use netlink_packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
 use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
@@ -86,12 +86,13 @@ impl Netlink {
     /// Returns the request for a setting, and its flags.
     fn message(&self, setting: &Setting) -> io::Result<(RouteNetlinkMessage, u16)> {
         Ok(match setting {
-            Setting::Ifb { device } => {
-                let mut message = LinkMessage::default();
-                let kind = LinkInfo::Kind(InfoKind::Ifb);
-                message.attributes = vec![LinkAttribute::IfName(device.clone()), LinkAttribute::LinkInfo(vec![kind])];
-                (RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
+            Setting::Veth { devices: [one, other] } => {
+                let mut peer = LinkMessage::default();
+                peer.attributes = vec![LinkAttribute::IfName(other.clone())];
+                let data = LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer)));
+                new_link(one, vec![LinkInfo::Kind(InfoKind::Veth), data])
             }
+            Setting::Ifb { device } => new_link(device, vec![LinkInfo::Kind(InfoKind::Ifb)]),
             Setting::Device { device, mtu, gso_max_segs, up } => {
                 let mut message = self.link(device)?;
                 if *up {
@@ -159,6 +160,13 @@ impl Netlink {
         netdevice::name_to_index(&self.socket, device)
             .map_err(|error| io::Error::other(format!("device {device}: {error}")))
     }
+}
+
+/// Returns the request for a new device, and its flags.
+fn new_link(device: &str, info: Vec<LinkInfo>) -> (RouteNetlinkMessage, u16) {
+    let mut message = LinkMessage::default();
+    message.attributes = vec![LinkAttribute::IfName(device.to_owned()), LinkAttribute::LinkInfo(info)];
+    (RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
 }
 
 fn route_metrics(metrics: &Metrics) -> Vec<RouteMetric> {

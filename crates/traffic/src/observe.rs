@@ -161,8 +161,12 @@ fn link(scenario: &Scenario, index: usize, offers: Vec<Offer>) -> RecordFeed<imp
     })
 }
 
-/// Returns the counters of the kernel's discipline; `None` if `tc` printed none.
+/// Returns the counters of a link's discipline: ours in the world `live`, otherwise the kernel's; `None` if `tc` printed
+/// none.
 fn stats(scenario: &Scenario, network: &Network, index: usize, mode: Mode, counted: &Value) -> Option<Value> {
+    if let Some(ours) = counted["links"].get(index) {
+        return Some(ours.clone());
+    }
     let is_it = |end: &&End| matches!(end.transmit, Transmit::Hop(link, _) if link == index);
     let end = network.cables.iter().flatten().find(is_it)?;
     let shaped = topology::is_below_a_shaper(scenario.link(index), mode.link);

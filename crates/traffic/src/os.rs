@@ -1,4 +1,4 @@
-//! Operating system calls in the guest: namespaces, programs, and settings of devices and of the network.
+//! Operating system calls: namespaces, programs, and settings of devices and of the network.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -244,16 +244,18 @@ fn complaint(done: &Output) -> String {
 }
 
 /// Ethtool commands for a device's offloads (linux/ethtool.h): TSO, GSO, GRO.
-const OFFLOADS: [u32; 3] = [0x1f, 0x24, 0x2c];
+pub const SEGMENTATION: &[u32] = &[0x1f, 0x24, 0x2c];
+/// Those of [`SEGMENTATION`], checksums of frames that are sent, and frames in several parts.
+pub const ALL_OFFLOADS: &[u32] = &[0x1f, 0x24, 0x2c, 0x17, 0x19];
 
-/// Switches segmentation and receive offload of a device in the current namespace on or off.
+/// Switches offloads of a device in the current namespace on or off.
 ///
 /// # Errors
 /// The device does not support them.
 #[expect(unsafe_code, reason = "an ioctl without a safe wrapper")]
-pub fn offloads(device: &str, on: bool) -> io::Result<()> {
+pub fn offloads(device: &str, commands: &[u32], on: bool) -> io::Result<()> {
     let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
-    for command in OFFLOADS {
+    for &command in commands {
         let mut value = [command, u32::from(on)];
         // SAFETY: an ifreq of zeros is valid and has no name.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

@@ -1,6 +1,9 @@
-//! The records of the guest's probe: 64 bytes each, little-endian, in the layout of kernel/guest/sojourn_link.h.
+//! The records of a run's packets and senders: 64 bytes each, little-endian, in the layout of
+//! kernel/guest/sojourn_link.h. The guest's probe writes them, and the world `live`.
 
 use std::net::Ipv4Addr;
+
+use sojourn_core::qdisc::DropReason;
 
 /// Size of a record in bytes.
 const SIZE: usize = 64;
@@ -13,16 +16,31 @@ const PAUSED: u8 = 4;
 
 /// Drop reason of an ACK that cake's filter removed. The kernel has no number for it.
 pub const ACK_FILTERED: u16 = u16::MAX;
+/// The first number of our own drop reasons, which a discipline of ours gives: this number and that of the reason.
+const OURS: u16 = 1 << 15;
 
 /// The fate of a packet at a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// The packet was sent.
     Delivered,
-    /// The packet was freed. The number is the kernel's `qdisc_drop_reason`, 0 if it gave none, or [`ACK_FILTERED`].
+    /// The packet was freed. The number is the kernel's `qdisc_drop_reason`, 0 if it gave none, or [`ACK_FILTERED`], or
+    /// one of [`Fate::of`].
     Dropped(u16),
     /// The packet was still queued when the probe ended.
     Queued,
+}
+
+impl Fate {
+    /// Returns the fate of a packet that a discipline of ours dropped for this reason.
+    pub fn of(reason: DropReason) -> Fate {
+        Fate::Dropped(OURS + reason as u16)
+    }
+
+    /// Returns the reason that [`Fate::of`] has written in a drop's number.
+    pub fn reason(code: u16) -> Option<DropReason> {
+        DropReason::ALL.get(usize::from(code.checked_sub(OURS)?)).copied()
+    }
 }
 
 /// A packet at a link. Times are in nanoseconds on the guest's clock.
@@ -132,6 +150,72 @@ pub enum Record {
         /// Time in nanoseconds on the guest's clock.
         at: u64,
     },
+}
+
+impl Record {
+    /// Returns the record's bytes.
+    pub fn to_bytes(&self) -> [u8; SIZE] {
+        let mut bytes = [0; SIZE];
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        let socket_and_words = |put: &mut dyn FnMut(usize, &[u8]), socket: &Socket, words: [u32; 5]| {
+            put_hosts(put, socket.hosts, socket.ports);
+            put(40, &socket.at.to_le_bytes());
+            for (at, word) in [8, 12, 32, 36, 48].into_iter().zip(words) {
+                put(at, &word.to_le_bytes());
+            }
+        };
+        match self {
+            Record::Packet(packet) => {
+                let (fate, code) = match packet.fate {
+                    Fate::Delivered => (0, 0),
+                    Fate::Dropped(code) => (1, code),
+                    Fate::Queued => (2, 0),
+                };
+                put(0, &[PACKET, fate, packet.ecn_in | packet.ecn_out << 2, packet.flags]);
+                put(4, &packet.link.to_le_bytes());
+                put(6, &code.to_le_bytes());
+                put(8, &packet.bytes.to_le_bytes());
+                put(12, &packet.payload.to_le_bytes());
+                put_hosts(&mut put, packet.hosts, packet.ports);
+                put(28, &[packet.protocol]);
+                put(32, &packet.seq.to_le_bytes());
+                put(36, &packet.ack.to_le_bytes());
+                for (at, time) in [(40, packet.arrival), (48, packet.start), (56, packet.end)] {
+                    put(at, &time.to_le_bytes());
+                }
+            }
+            Record::Acked { socket, payload, rtt_us, srtt_us, cwnd, inflight } => {
+                put(0, &[ACKED]);
+                socket_and_words(&mut put, socket, [*rtt_us, *payload, *cwnd, *srtt_us, *inflight]);
+            }
+            Record::Retransmitted { socket, seq, payload } => {
+                put(0, &[RETRANSMITTED]);
+                socket_and_words(&mut put, socket, [0, *payload, *seq, 0, 0]);
+            }
+            Record::Ring(ring) => {
+                put(0, &[RING, u8::from(ring.completed)]);
+                put(4, &ring.link.to_le_bytes());
+                for (at, word) in [(8, ring.bytes), (12, ring.packets), (32, ring.limit), (36, ring.inflight)] {
+                    put(at, &word.to_le_bytes());
+                }
+                put(40, &ring.at.to_le_bytes());
+                put(48, &ring.jiffies.to_le_bytes());
+            }
+            Record::Paused { link, stop, at } => {
+                put(0, &[PAUSED, u8::from(*stop)]);
+                put(4, &link.to_le_bytes());
+                put(40, &at.to_le_bytes());
+            }
+        }
+        bytes
+    }
+}
+
+fn put_hosts(put: &mut dyn FnMut(usize, &[u8]), hosts: [Ipv4Addr; 2], ports: [u16; 2]) {
+    for (place, (host, port)) in hosts.into_iter().zip(ports).enumerate() {
+        put(16 + 4 * place, &u32::from(host).to_le_bytes());
+        put(24 + 2 * place, &port.to_le_bytes());
+    }
 }
 
 /// The records of a file, read in place.
@@ -251,6 +335,51 @@ mod tests {
         bytes[0] = 4;
         let found: Vec<Record> = Records::new(&bytes).expect("a record").iter().collect();
         assert_eq!(found, [Record::Paused { link: 3, stop: true, at: 5 << 32 }]);
+    }
+
+    #[test]
+    fn a_record_that_is_written_is_read_again() {
+        let (hosts, ports) = ([Ipv4Addr::new(10, 1, 0, 1), Ipv4Addr::new(10, 101, 0, 1)], [10_000, 5001]);
+        let socket = Socket { hosts, ports, at: 1 << 40 };
+        let packet = |fate| {
+            let (arrival, start, end) = (1 << 40, 2 << 40, 3 << 40);
+            let (bytes, payload, seq, ack) = (1514, 1448, u32::MAX, 7);
+            let (link, ecn_in, ecn_out, flags, protocol) = (3, 2, 3, 0x18, 6);
+            Record::Packet(Packet {
+                link,
+                fate,
+                ecn_in,
+                ecn_out,
+                flags,
+                bytes,
+                payload,
+                hosts,
+                ports,
+                protocol,
+                seq,
+                ack,
+                arrival,
+                start,
+                end,
+            })
+        };
+        let ring = Ring { link: 2, completed: true, bytes: 5, packets: 6, limit: 7, inflight: 8, at: 9, jiffies: 10 };
+        for record in [
+            packet(Fate::Delivered),
+            packet(Fate::Queued),
+            packet(Fate::of(DropReason::Penalty)),
+            Record::Acked { socket, payload: 1, rtt_us: 2, srtt_us: 3, cwnd: 4, inflight: 5 },
+            Record::Retransmitted { socket, seq: 6, payload: 7 },
+            Record::Ring(ring),
+            Record::Paused { link: 1, stop: true, at: 12 },
+        ] {
+            assert_eq!(Records::new(&record.to_bytes()).map(|read| read.get(0)), Ok(record));
+        }
+        for reason in DropReason::ALL {
+            let Fate::Dropped(code) = Fate::of(reason) else { panic!("a drop") };
+            assert_eq!(Fate::reason(code), Some(reason));
+        }
+        assert_eq!([0, 3, ACK_FILTERED].map(Fate::reason), [None; 3], "numbers of the kernel");
     }
 
     #[test]

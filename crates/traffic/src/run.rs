@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sojourn_core::qdisc::linux::in_linux;
+use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::HyStart;
-use sojourn_core::units::Time;
+use sojourn_core::units::{Span, Time};
 use sojourn_model::scenario::Scenario;
 
 use crate::count;
@@ -21,7 +22,6 @@ use crate::modules;
 use crate::os::{self, Spaces, Workers, offloads};
 use crate::own;
 use crate::seal;
-use crate::tc_tree;
 use crate::topology::{self, End, Network, Place, Setting, Transmit};
 
 /// File with the results of the applications, in the run's folder.
@@ -63,7 +63,7 @@ fn play(folder: &Path, scenario: &Scenario, job: &Job) -> io::Result<Value> {
     let mode = job.mode;
     modules::load("sojourn_link")?;
     let qdiscs = (0..scenario.hops.len() * 2).flat_map(|index| scenario.link(index).qdiscs());
-    for module in qdiscs.flat_map(tc_tree::chain).filter_map(|spec| in_linux(spec.kind())?.module(spec.variant())) {
+    for module in qdiscs.flat_map(Spec::chain).filter_map(|spec| in_linux(spec.kind())?.module(spec.variant())) {
         modules::load(module.name)?;
     }
     let limit = rustix::process::Rlimit { current: Some(FILES), maximum: Some(FILES) };
@@ -182,6 +182,10 @@ impl Net for &mut World {
         self.workers.run(*place, "tc", words).map(|_| ())
     }
 
+    fn late(&mut self, by: Span) -> io::Result<()> {
+        if by > LATE { invalid(format!("the guest was late by {by}")) } else { Ok(()) }
+    }
+
     fn tick(&mut self, now: Time) -> io::Result<()> {
         fs::write(self.folder.join(PROGRESS), now.0.to_string())?;
         count::read_byte_limits(&self.cards, &self.folder)?;
@@ -257,7 +261,11 @@ fn memory_pages(meminfo: &str) -> u64 {
     kilobytes.unwrap_or(1 << 20) / 4
 }
 
-fn settings(spaces: &mut Spaces, place: Place, scenario: &Scenario) -> io::Result<()> {
+/// Applies the settings of a namespace.
+///
+/// # Errors
+/// The kernel does not have a setting, or rejects its value.
+pub fn settings(spaces: &mut Spaces, place: Place, scenario: &Scenario) -> io::Result<()> {
     let mut set = |key: &str, value: &str| spaces.set(Some(place), key, value);
     for key in
         ["conf/all/rp_filter", "conf/default/rp_filter", "conf/all/send_redirects", "conf/default/send_redirects"]
@@ -306,7 +314,7 @@ fn build(spaces: &mut Spaces, network: &Network, scenario: &Scenario, mode: Mode
     spaces.inside(None, || link::lines(network, mode.link).iter().try_for_each(|line| link::tell(line)))?;
     for End { name, mac, place, .. } in network.cables.iter().flatten() {
         spaces.move_device(name, *mac, *place)?;
-        spaces.inside(Some(*place), || offloads(name, scenario.host.gso))?;
+        spaces.inside(Some(*place), || offloads(name, os::SEGMENTATION, scenario.host.gso))?;
     }
     for end in network.cables.iter().flatten().filter(|end| end.nic().is_some_and(|nic| nic.bql)) {
         spaces.inside(Some(end.place), || count::show(&end.name))?;

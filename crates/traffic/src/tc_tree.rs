@@ -3,8 +3,6 @@
 //! This module is pure. A line such as `htb rate 10mbit child fq_codel` is three commands: the discipline, its class, and the
 //! discipline below the class.
 
-use std::iter;
-
 use sojourn_core::qdisc::linux::for_plugin;
 use sojourn_core::qdisc::tc::Spec;
 
@@ -22,15 +20,6 @@ pub struct Slot<'a> {
     pub handle: u32,
     /// The size table (`stab`), with a space before it; empty if there is none.
     pub stab: &'a str,
-}
-
-/// Returns a discipline, and those below it.
-pub fn chain(spec: &Spec) -> impl Iterator<Item = &Spec> {
-    iter::successors(Some(spec), |spec| match spec {
-        Spec::Htb(params) => params.child.as_deref(),
-        Spec::Tbf(params) => params.child.as_deref(),
-        _ => None,
-    })
 }
 
 /// Returns the arguments of `tc` that attach a discipline, in order. `verb` is `add` or `replace`.
@@ -98,12 +87,6 @@ mod tests {
         );
         assert_eq!(all("htb rate 8mbit")[2], "qdisc add dev eth0 parent 1:1 pfifo limit 1000");
         assert_eq!(all("tbf rate 8mbit burst 3000 limit 9000").len(), 1);
-    }
-
-    #[test]
-    fn a_chain_has_the_children_of_shapers() {
-        let spec: Spec = "htb rate 8mbit child tbf rate 7mbit burst 3000 child ccaq".parse().expect("a sound line");
-        assert_eq!(chain(&spec).map(Spec::kind).collect::<Vec<_>>(), ["htb", "tbf", "ccaq"]);
     }
 
     #[test]

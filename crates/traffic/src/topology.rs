@@ -92,6 +92,11 @@ pub type Cable = [End; 2];
 /// A change of a namespace's devices, addresses, neighbours or routes. It is displayed as arguments of `ip`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Setting {
+    /// Creates a pair of virtual Ethernet devices: what one sends, the other receives.
+    Veth {
+        /// Names of both.
+        devices: [String; 2],
+    },
     /// Creates an ifb device. It passes packets that are redirected to it through its discipline, and then returns them
     /// to the device from which they came.
     Ifb {
@@ -162,6 +167,7 @@ pub struct Metrics {
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Setting::Veth { devices: [one, other] } => write!(f, "link add {one} type veth peer name {other}"),
             Setting::Ifb { device } => write!(f, "link add {device} type ifb"),
             Setting::Device { device, mtu, gso_max_segs, up } => {
                 write!(f, "link set dev {device}")?;

@@ -35,7 +35,7 @@ const PORTS: u32 = 50_000;
 /// The start of a row is delayed by a random time below this bound. Otherwise, all seeds would give the same run if the discipline
 /// is not random.
 pub const JITTER: Span = Span::from_millis(1);
-/// An act that is done this long after its time makes the run invalid.
+/// An act that is done this long after its time makes a run of the kernel world invalid.
 pub const LATE: Span = Span::from_millis(1);
 /// The time between two ticks.
 const TICK: Span = Span::from_secs(1);
@@ -69,6 +69,11 @@ pub trait Net {
     ) -> io::Result<T>;
     /// Makes change number `number` of a link with `tc`, which is due now.
     fn change(&mut self, number: u32) -> io::Result<()>;
+    /// An act is done this long after its time.
+    ///
+    /// # Errors
+    /// This makes the run invalid.
+    fn late(&mut self, by: Span) -> io::Result<()>;
     /// A second of the run is over.
     fn tick(&mut self, now: Time) -> io::Result<()>;
     /// Called at the end of the run, while all its sockets are still open.
@@ -139,12 +144,7 @@ impl<'a, N: Net> Flows<'a, N> {
                 break;
             }
             while let Some((at, act)) = self.sockets.reactor.due(now) {
-                if now.since(at) > LATE {
-                    return Err(io::Error::other(format!(
-                        "the run is not valid: the guest was late by {}",
-                        now.since(at)
-                    )));
-                }
+                self.sockets.net.late(now.since(at))?;
                 self.act(at, act)?;
             }
             self.sockets.reactor.wait(self.end, &mut ready)?;

@@ -179,9 +179,12 @@ impl<'a> Tracker<'a> {
         (if again { Kind::Retransmit } else { Kind::Data }, from / mss)
     }
 
-    /// Returns the drop reason: the kernel's own if it reports one (7.1 and later), otherwise derived from the
-    /// discipline and the time of the drop.
+    /// Returns the drop reason: that of a discipline of ours, or the kernel's own if it reports one (7.1 and later),
+    /// otherwise derived from the discipline and the time of the drop.
     fn reason(&self, packet: &Packet, code: u16) -> DropReason {
+        if let Some(reason) = probe::Fate::reason(code) {
+            return reason;
+        }
         const OVERLIMIT: u16 = 2;
         const CONGESTED: u16 = 3;
         const BAND_LIMIT: u16 = 6;

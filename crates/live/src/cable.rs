@@ -1,0 +1,210 @@
+//! The end of a cable: a packet socket with a ring of received frames, and frames sent in batches.
+//!
+//! TPACKET_V2 stamps a frame when the kernel receives it. V3 would deliver blocks of frames, up to a millisecond late.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Frames that the ring holds. At 1 Gbit/s these are 50 ms of full packets.
+const FRAMES: usize = 4096;
+/// Bytes of one frame in the ring, with its header of at most 66 bytes.
+const SLOT: usize = 2048;
+const BLOCK: usize = 1 << 16;
+/// Frames that one system call sends.
+const BATCH: usize = 64;
+
+/// A packet socket on a device.
+pub struct Cable {
+    socket: OwnedFd,
+    ring: *mut u8,
+    next: usize,
+    /// Frames to be sent, and their lengths.
+    batch: Vec<Vec<u8>>,
+    waiting: usize,
+    counts: Counts,
+}
+
+// SAFETY: the ring is reached only through its cable, which one thread has at a time.
+#[expect(unsafe_code, reason = "the ring is a mapping, which any thread may read")]
+unsafe impl Send for Cable {}
+
+/// Counters of a cable.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counts {
+    /// Frames that the kernel dropped because the ring was full.
+    pub dropped: u64,
+    /// Frames that the kernel did not take for sending.
+    pub unsent: u64,
+    /// Frames that were longer than a slot of the ring.
+    pub cut: u64,
+}
+
+/// Sets an option of the packet socket.
+#[expect(unsafe_code, reason = "options of packet sockets have no safe wrapper")]
+fn set<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()> {
+    let length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the value is as long as `length` says, and is only read.
+    let done = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, ptr::from_ref(value).cast(), length) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+impl Cable {
+    /// Opens a socket on a device of the current namespace. Frames are received from now on.
+    ///
+    /// # Errors
+    /// The device does not exist, or the kernel refuses the socket or its ring.
+    #[expect(unsafe_code, reason = "packet sockets and their rings have no safe wrapper")]
+    pub fn open(device: &str) -> io::Result<Cable> {
+        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: the call has no pointers.
+        let raw = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
+        if raw < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new, and nobody else has it.
+        let socket = unsafe { OwnedFd::from_raw_fd(raw) };
+        let (on, version) = (1, libc::tpacket_versions::TPACKET_V2 as i32);
+        set(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &on)?;
+        // The frame goes straight to the device, past any discipline.
+        set(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &on)?;
+        set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
+        let request = libc::tpacket_req {
+            tp_block_size: BLOCK as u32,
+            tp_block_nr: (FRAMES * SLOT / BLOCK) as u32,
+            tp_frame_size: SLOT as u32,
+            tp_frame_nr: FRAMES as u32,
+        };
+        set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
+        // SAFETY: a new mapping of the ring that was just set up, with its length.
+        let ring = unsafe { libc::mmap(ptr::null_mut(), FRAMES * SLOT, protection, flags, raw, 0) };
+        if ring == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let cable = Cable {
+            socket,
+            ring: ring.cast(),
+            next: 0,
+            batch: (0..BATCH).map(|_| Vec::with_capacity(SLOT)).collect(),
+            waiting: 0,
+            counts: Counts::default(),
+        };
+        let index = rustix::net::netdevice::name_to_index(&cable.socket, device)
+            .map_err(|error| io::Error::other(format!("device {device}: {error}")))?;
+        // SAFETY: an address of zeros is valid.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_ifindex = index as i32;
+        let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        // SAFETY: the address is as long as `length` says, and is only read.
+        if unsafe { libc::bind(raw, ptr::from_ref(&address).cast(), length) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(cable)
+    }
+
+    /// Passes the next received frame to `see`, with its time of arrival on the system's clock (CLOCK_REALTIME) in
+    /// nanoseconds. Returns whether there was one.
+    #[expect(unsafe_code, reason = "the ring is memory that is shared with the kernel")]
+    pub fn receive(&mut self, see: impl FnOnce(u64, &[u8])) -> bool {
+        // SAFETY: the slot is within the mapping, which lives as long as `self`.
+        let slot = unsafe { self.ring.add(self.next * SLOT) };
+        // SAFETY: a slot begins with its status, which the kernel changes too, so it is read as an atomic.
+        let status = unsafe { &*slot.cast::<AtomicU32>() };
+        if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+            return false;
+        }
+        // SAFETY: the status says that the slot is ours, and that the kernel has written this header.
+        let header = unsafe { ptr::read(slot.cast::<libc::tpacket2_hdr>()) };
+        let (start, length) = (usize::from(header.tp_mac), header.tp_snaplen as usize);
+        if header.tp_snaplen < header.tp_len || start + length > SLOT {
+            self.counts.cut += 1;
+        } else {
+            // SAFETY: the frame is within the slot, as the line above says, and the slot is ours.
+            let frame = unsafe { std::slice::from_raw_parts(slot.add(start), length) };
+            see(u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec), frame);
+        }
+        status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.next = (self.next + 1) % FRAMES;
+        true
+    }
+
+    /// Adds a frame to the batch that [`Cable::flush`] sends.
+    pub fn send(&mut self, frame: &[u8]) {
+        if self.waiting == BATCH {
+            self.flush();
+        }
+        let own = &mut self.batch[self.waiting];
+        own.clear();
+        own.extend_from_slice(frame);
+        self.waiting += 1;
+    }
+
+    /// Sends the batch.
+    #[expect(unsafe_code, reason = "sendmmsg has no safe wrapper")]
+    pub fn flush(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting);
+        if waiting == 0 {
+            return;
+        }
+        let mut parts: [libc::iovec; BATCH] = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; BATCH];
+        // SAFETY: headers of zeros are valid, and have no parts.
+        let mut headers: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
+        for (place, frame) in self.batch[..waiting].iter_mut().enumerate() {
+            parts[place] = libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() };
+            headers[place].msg_hdr.msg_iov = &raw mut parts[place];
+            headers[place].msg_hdr.msg_iovlen = 1;
+        }
+        let mut sent = 0;
+        while sent < waiting {
+            let rest = &mut headers[sent..waiting];
+            let (socket, count) = (self.socket.as_raw_fd(), rest.len() as u32);
+            // SAFETY: the headers and all that they point to outlive the call.
+            let done = unsafe { libc::sendmmsg(socket, rest.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
+            if done <= 0 {
+                self.counts.unsent += 1;
+                sent += 1;
+            } else {
+                sent += done as usize;
+            }
+        }
+    }
+
+    /// Returns the counters so far.
+    ///
+    /// # Errors
+    /// The kernel does not tell them.
+    #[expect(unsafe_code, reason = "options of packet sockets have no safe wrapper")]
+    pub fn counts(&mut self) -> io::Result<Counts> {
+        let mut said = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
+        let to = (&raw mut said).cast();
+        // SAFETY: the kernel writes at most `length` bytes, the size of `said`.
+        let done = unsafe {
+            libc::getsockopt(self.socket.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, to, &raw mut length)
+        };
+        if done < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // The kernel resets its counters when they are read.
+        self.counts.dropped += u64::from(said.tp_drops);
+        Ok(self.counts)
+    }
+}
+
+impl AsFd for Cable {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Cable {
+    #[expect(unsafe_code, reason = "unmapping has no safe wrapper")]
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and nothing refers to it any more.
+        unsafe { libc::munmap(self.ring.cast(), FRAMES * SLOT) };
+    }
+}

@@ -1,0 +1,179 @@
+//! The loop in real time: frames from the cables into the path, and from the path to the cables when they are due.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::{ClockId, Timespec};
+use sojourn_core::units::{Span, Time};
+use sojourn_traffic::flows::clock;
+
+use crate::network::Port;
+use crate::path::Path;
+use crate::truth::Truth;
+
+/// The shortest sleep: waking up more often would cost more than it gives.
+const SHORTEST: Span = Span::from_micros(20);
+/// The longest sleep. The ring of a cable must not fill meanwhile.
+const LONGEST: Span = Span::from_millis(5);
+/// With at least this much time between an arrival and its leaving, the loop does not wait for arrivals: the kernel
+/// stamps them, and they are read in time.
+const AHEAD: Span = Span::from_micros(200);
+/// Time between two hand-overs of the records to their writer.
+const PERIOD: Span = Span::from_millis(500);
+
+/// The loop's parts.
+pub struct Engine {
+    /// The path.
+    pub path: Path,
+    /// The path's ports, in their order.
+    pub ports: Vec<Port>,
+    /// Time zero of the run, on the monotonic clock in nanoseconds.
+    pub origin: u64,
+    /// Takes the records.
+    pub records: mpsc::Sender<Vec<u8>>,
+    /// What is known about the run's truth.
+    pub truth: Truth,
+    offset: i64,
+}
+
+/// Returns the difference between the system's clock and the monotonic one, in nanoseconds.
+fn offset() -> i64 {
+    let now = rustix::time::clock_gettime(ClockId::Realtime);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec as i64 - clock() as i64
+}
+
+impl Engine {
+    /// Joins the parts.
+    pub fn new(path: Path, ports: Vec<Port>, origin: u64, records: mpsc::Sender<Vec<u8>>) -> Engine {
+        Engine { path, ports, origin, records, truth: Truth::default(), offset: offset() }
+    }
+
+    /// Plays until `end`, or until `stop` is set.
+    ///
+    /// # Errors
+    /// The operating system refuses something, or a discipline refuses a change.
+    pub fn play(&mut self, end: Time, stop: &AtomicBool) -> io::Result<()> {
+        let (begin, cpu) = (clock(), cpu_time());
+        let mut handed_over = Time::ZERO;
+        loop {
+            let now = self.now();
+            if now >= end || stop.load(Ordering::Relaxed) {
+                break;
+            }
+            self.receive();
+            self.path.advance(now).map_err(io::Error::other)?;
+            self.send();
+            if now.since(handed_over) > PERIOD {
+                handed_over = now;
+                self.watch_clock();
+                self.hand_over();
+            }
+            let next = self.path.next_call(now).min(end);
+            self.sleep(next)?;
+            let gap = self.now().since(next.max(now));
+            self.truth.longest_gap = self.truth.longest_gap.max(gap);
+        }
+        self.path.advance(end.min(self.now())).map_err(io::Error::other)?;
+        self.path.finish();
+        self.hand_over();
+        let counts = self.path.counts();
+        self.truth.wall = Span(clock() - begin);
+        self.truth.cpu = Span(cpu_time() - cpu);
+        self.truth.frames = [counts.entered, counts.left];
+        self.truth.overtaken = counts.overtaken;
+        for port in &mut self.ports {
+            let counts = port.cable.counts()?;
+            for (sum, count) in self.truth.socket_drops.iter_mut().zip([counts.dropped, counts.cut, counts.unsent]) {
+                *sum += count;
+            }
+        }
+        Ok(())
+    }
+
+    /// The time of the run.
+    fn now(&self) -> Time {
+        Time(clock().saturating_sub(self.origin))
+    }
+
+    /// Passes the frames that have arrived to the path.
+    fn receive(&mut self) {
+        let (path, zero) = (&mut self.path, self.offset + self.origin as i64);
+        for (port, Port { cable, .. }) in self.ports.iter_mut().enumerate() {
+            let mut see =
+                |stamp: u64, frame: &[u8]| path.arrive(Time((stamp as i64 - zero).max(0) as u64), port, frame);
+            while cable.receive(&mut see) {}
+        }
+    }
+
+    /// Sends the frames that are due.
+    fn send(&mut self) {
+        while let Some(leaving) = self.path.next_leaving() {
+            let Port { cable, header } = &mut self.ports[leaving.port];
+            let frame = self.path.frame(&leaving);
+            frame[..header.len()].copy_from_slice(header);
+            cable.send(frame);
+            self.path.release(&leaving);
+            self.truth.lateness.add(Time(clock().saturating_sub(self.origin)).since(leaving.due));
+        }
+        self.ports.iter_mut().for_each(|port| port.cable.flush());
+    }
+
+    /// Sleeps until `next`, or until a frame arrives if this may be earlier than an event that depends on it.
+    fn sleep(&self, next: Time) -> io::Result<()> {
+        let now = self.now();
+        let wait = next.since(now).min(LONGEST);
+        if wait < SHORTEST || self.path.lookahead() >= AHEAD {
+            return sleep_until(self.origin + now.0 + wait.max(SHORTEST).0);
+        }
+        let mut watched: Vec<PollFd<'_>> =
+            self.ports.iter().map(|port| PollFd::new(&port.cable, PollFlags::IN)).collect();
+        let limit = Timespec { tv_sec: 0, tv_nsec: wait.0 as _ };
+        match poll(&mut watched, Some(&limit)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Compares the system's clock, which stamps the frames, with the monotonic one.
+    fn watch_clock(&mut self) {
+        let found = offset();
+        self.truth.clock_step = self.truth.clock_step.max(Span(found.abs_diff(self.offset)));
+        self.offset = found;
+    }
+
+    fn hand_over(&mut self) {
+        // The writer ends only after this.
+        let _ = self.records.send(self.path.take_records());
+    }
+}
+
+/// Sleeps until a time on the monotonic clock, in nanoseconds.
+fn sleep_until(at: u64) -> io::Result<()> {
+    let at = Timespec { tv_sec: (at / 1_000_000_000) as i64, tv_nsec: (at % 1_000_000_000) as _ };
+    match clock_nanosleep_absolute(ClockId::Monotonic, &at) {
+        Ok(()) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Processor time of this thread in nanoseconds.
+fn cpu_time() -> u64 {
+    let now = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Asks for real-time scheduling of this thread, exact timers, and memory that is never paged out. Returns whether
+/// real-time scheduling was granted; the rest is granted to everyone, or does not matter.
+#[expect(unsafe_code, reason = "scheduling policies have no safe wrapper")]
+pub fn hurry() -> bool {
+    let parameters = libc::sched_param { sched_priority: 10 };
+    // SAFETY: the calls have no pointers but that to the parameters, which outlive them.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1usize);
+        libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE);
+        libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) == 0
+    }
+}

@@ -1,0 +1,110 @@
+//! Namespaces, cables and addresses of the hosts. Nothing outside of the program's own namespaces is changed, and the
+//! kernel takes everything down with the last process in them.
+
+use std::fs;
+use std::io;
+
+use rustix::process::{Gid, Uid};
+use rustix::thread::UnshareFlags;
+use sojourn_model::scenario::Scenario;
+use sojourn_traffic::os::{self, Spaces};
+use sojourn_traffic::run::settings;
+use sojourn_traffic::topology::{End, Network, Place, Setting, Transmit};
+
+use crate::cable::Cable;
+
+/// The names of the settings that allow user namespaces, for the error message.
+const ALLOWED_BY: &str = "kernel.unprivileged_userns_clone = 1, user.max_user_namespaces above 0, and where AppArmor is \
+                          used kernel.apparmor_restrict_unprivileged_userns = 0 (sysctl); or root";
+
+/// Moves the program into namespaces of its own: of users, unless it is root, of the network, and of its future
+/// children's process numbers.
+///
+/// # Errors
+/// The host does not allow it. The error names the settings that would.
+pub fn leave_the_host() -> io::Result<()> {
+    let spaces = UnshareFlags::NEWNET | UnshareFlags::NEWPID;
+    if unshare(spaces).is_ok() {
+        return Ok(());
+    }
+    let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
+    unshare(spaces | UnshareFlags::NEWUSER)
+        .and_then(|()| become_root_inside(user, group))
+        .map_err(|error| io::Error::other(format!("user namespaces: {error}; allowed by {ALLOWED_BY}")))
+}
+
+/// Maps the user to root within the user namespace.
+fn become_root_inside(user: Uid, group: Gid) -> io::Result<()> {
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("0 {} 1", user.as_raw()))?;
+    fs::write("/proc/self/gid_map", format!("0 {} 1", group.as_raw()))
+}
+
+#[expect(unsafe_code, reason = "rustix calls it unsafe, for the sake of shared file tables")]
+fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    // SAFETY: no file table is unshared.
+    Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
+}
+
+/// The namespaces with hosts.
+pub fn host_places(network: &Network) -> Vec<Place> {
+    network.places.iter().copied().filter(|place| !matches!(place, Place::Router(_))).collect()
+}
+
+/// A port of the path: the cable to a namespace with hosts, and the Ethernet header of the frames that go there.
+pub struct Port {
+    /// The packet socket.
+    pub cable: Cable,
+    /// Destination and source address.
+    pub header: [u8; 12],
+}
+
+/// Creates the namespaces of a scenario's hosts with everything in them. The ports are in the order of
+/// [`host_places`].
+///
+/// # Errors
+/// The kernel refuses something.
+pub fn build(scenario: &Scenario, network: &Network) -> io::Result<(Spaces, Vec<Port>)> {
+    let places = host_places(network);
+    let mut spaces = Spaces::new(&places)?;
+    // The kernel of the router has no part in the path: it must not send packets of its own.
+    spaces.set(None, "ipv6/conf/default/disable_ipv6", "1").or_else(missing_is_fine)?;
+    let mut ports = Vec::new();
+    for &place in &places {
+        settings(&mut spaces, place, scenario)?;
+        let (host, router) = ends(network, place)?;
+        let devices = [host.name.clone(), router.name.clone()];
+        spaces.apply(None, &Setting::Veth { devices })?;
+        spaces.move_device(&host.name, host.mac, place)?;
+        for (at, name) in [(Some(place), &host.name), (None, &router.name)] {
+            // The frames must be those that a cable would carry: not large ones, and with their checksums.
+            spaces.inside(at, || os::offloads(name, os::ALL_OFFLOADS, false))?;
+        }
+        let (device, mtu) = (router.name.clone(), Some(network.mtu));
+        spaces.apply(None, &Setting::Device { device, mtu, gso_max_segs: None, up: true })?;
+        let lo = Setting::Device { device: "lo".to_owned(), mtu: None, gso_max_segs: None, up: true };
+        spaces.apply(Some(place), &lo)?;
+        let cable = spaces.inside(None, || Cable::open(&router.name))?;
+        let mut header = [0; 12];
+        header[..6].copy_from_slice(&host.mac);
+        header[6..].copy_from_slice(&router.mac);
+        ports.push(Port { cable, header });
+    }
+    for (place, setting) in network.routes(scenario).into_iter().filter(|(place, _)| places.contains(place)) {
+        spaces.apply(Some(place), &setting)?;
+    }
+    Ok((spaces, ports))
+}
+
+/// A kernel without IPv6 has no settings of it.
+fn missing_is_fine(error: io::Error) -> io::Result<()> {
+    if fs::exists("/proc/sys/net/ipv6").unwrap_or(false) { Err(error) } else { Ok(()) }
+}
+
+/// Returns the two ends of the cable between a namespace with hosts and the path.
+fn ends(network: &Network, place: Place) -> io::Result<(&End, &End)> {
+    let is_it = |end: &&End| end.place == place && matches!(end.transmit, Transmit::Access(..));
+    let host = network.cables.iter().flatten().find(is_it);
+    let host = host.ok_or_else(|| io::Error::other(format!("a bug: {place:?} has no cable")))?;
+    Ok((host, network.other(host)))
+}

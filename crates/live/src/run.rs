@@ -1,0 +1,137 @@
+//! One run: reads the job, builds the network, plays the flows, and writes the results into the run's folder.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use serde_json::{Map, Value, json};
+use sojourn_core::units::{Span, Time};
+use sojourn_model::scenario::Scenario;
+use sojourn_traffic::flows::{self, Drain, Flows, Net};
+use sojourn_traffic::job::Job;
+use sojourn_traffic::os::Workers;
+use sojourn_traffic::run::{COUNTED, PLAYED, PROGRESS, SEEN};
+use sojourn_traffic::topology::{Network, Place};
+
+use crate::engine::{self, Engine};
+use crate::network;
+use crate::path;
+use crate::truth::Host;
+
+/// Time between the end of the set-up and time zero of the run.
+const AHEAD: u64 = 20_000_000;
+
+/// Plays the job in `folder`. Returns what the answer contains in addition to the files.
+///
+/// # Errors
+/// A message for the user: the error of the operating system.
+pub fn play(folder: &Path, job: &str) -> Result<Value, String> {
+    let job: Job = serde_json::from_str(job).map_err(|error| format!("job.json: {error}"))?;
+    let scenario = job.scenario()?;
+    run(folder, &scenario).map_err(|error| error.to_string())
+}
+
+fn run(folder: &Path, scenario: &Scenario) -> io::Result<Value> {
+    let network = Network::new(scenario);
+    let places = network::host_places(&network);
+    let (spaces, ports) = network::build(scenario, &network)?;
+    let workers = spaces.into_workers()?;
+    let origin = flows::clock() + AHEAD;
+    let path = path::Path::new(scenario, &network, origin);
+    debug_assert!(path.places().eq(places.iter().copied()));
+    let (records, writer) = write_records(folder.join(SEEN))?;
+    let mut engine = Engine::new(path, ports, origin, records);
+    engine.truth.host[0] = Host::read();
+    let (stop, latest_act) = (AtomicBool::new(false), AtomicU64::new(0));
+    let world = World { workers, folder: folder.to_owned(), latest_act: &latest_act };
+    let played = thread::scope(|scope| {
+        let loop_of_path = scope.spawn(|| {
+            engine.truth.realtime = engine::hurry();
+            let done = engine.play(scenario.duration, &stop);
+            (engine, done)
+        });
+        let played = Flows::new(scenario, &places, &[], origin, world).and_then(Flows::play);
+        if played.is_err() {
+            stop.store(true, Ordering::Relaxed);
+        }
+        let (engine, done) = loop_of_path.join().map_err(|_| io::Error::other("a bug: the loop has panicked"))?;
+        done?;
+        Ok::<_, io::Error>((engine, played?))
+    });
+    let (mut engine, played) = played?;
+    engine.truth.host[1] = Host::read();
+    engine.truth.latest_act = Span(latest_act.load(Ordering::Relaxed));
+    let counted = engine.path.counted();
+    let truth = engine.truth.as_json();
+    drop(engine);
+    writer.join().map_err(|_| io::Error::other("a bug: the writer has panicked"))??;
+    fs::write(folder.join(PLAYED), serde_json::to_vec(&played)?)?;
+    fs::write(folder.join(COUNTED), json!({ "links": counted }).to_string())?;
+    Ok(json!({ "origin_ns": origin, "truth": truth }))
+}
+
+/// The thread that writes the records.
+type Writer = thread::JoinHandle<io::Result<()>>;
+
+/// Starts the writer of the records. It ends when the sender is dropped.
+fn write_records(path: PathBuf) -> io::Result<(mpsc::Sender<Vec<u8>>, Writer)> {
+    let (to, records) = mpsc::channel::<Vec<u8>>();
+    let mut file = fs::File::create(path)?;
+    let writer = thread::Builder::new().spawn(move || records.iter().try_for_each(|bytes| file.write_all(&bytes)))?;
+    Ok((to, writer))
+}
+
+/// The network, as the flows use it.
+struct World<'a> {
+    workers: Workers,
+    folder: PathBuf,
+    latest_act: &'a AtomicU64,
+}
+
+impl Net for World<'_> {
+    fn inside<T: Send + 'static>(
+        &mut self,
+        place: Place,
+        make: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        self.workers.inside(place, make)
+    }
+
+    fn change(&mut self, number: u32) -> io::Result<()> {
+        unreachable!("the path makes change {number} itself")
+    }
+
+    fn late(&mut self, by: Span) -> io::Result<()> {
+        self.latest_act.fetch_max(by.0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn tick(&mut self, now: Time) -> io::Result<()> {
+        fs::write(self.folder.join(PROGRESS), now.0.to_string())
+    }
+
+    fn over(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn drain(&mut self, _: &OwnedFd, _: Drain) -> io::Result<bool> {
+        Ok(false)
+    }
+}
+
+/// Returns the answer, the last file of a run.
+pub fn answer(done: Result<Value, String>) -> Value {
+    match done {
+        Ok(Value::Object(fields)) => {
+            let mut answer = Map::from_iter([("ok".to_owned(), true.into())]);
+            answer.extend(fields);
+            Value::Object(answer)
+        }
+        Ok(_) => json!({ "ok": true }),
+        Err(error) => json!({ "ok": false, "error": error }),
+    }
+}

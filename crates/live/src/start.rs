@@ -1,0 +1,61 @@
+//! The start of the program: it leaves the host's namespaces, and has the run played by a child.
+//!
+//! The child is the first process of a namespace of process numbers. When it ends, however it ends, the kernel ends all
+//! that were started in it, and with them their networks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::{network, run};
+
+/// The files with the request and with the answer.
+const JOB: &str = "job.json";
+const ENDED: &str = "ended.json";
+
+/// Plays the run in the folder that is the first argument. Returns whether it succeeded.
+pub fn main() -> bool {
+    let Some(folder) = std::env::args_os().nth(1).map(PathBuf::from) else {
+        return false;
+    };
+    die_with_parent();
+    let job = fs::read_to_string(folder.join(JOB)).map_err(|error| format!("{JOB}: {error}"));
+    let started = job.and_then(|job| network::leave_the_host().map(|()| job).map_err(|error| error.to_string()));
+    match started {
+        Ok(job) => play_in_child(&folder, &job),
+        Err(error) => end(&folder, Err(error)),
+    }
+}
+
+/// Writes the answer. Returns whether it is no error.
+fn end(folder: &Path, done: Result<serde_json::Value, String>) -> bool {
+    let is_ok = done.is_ok();
+    // A missing answer is noticed.
+    let _ = fs::write(folder.join(ENDED), run::answer(done).to_string());
+    is_ok
+}
+
+/// Asks the kernel to end this process when its parent ends.
+#[expect(unsafe_code, reason = "prctl has no safe wrapper for it")]
+fn die_with_parent() {
+    // SAFETY: the call has no pointers.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
+/// Plays the run in a child, the first process of the new namespace of process numbers.
+#[expect(unsafe_code, reason = "fork and wait have no safe wrapper")]
+fn play_in_child(folder: &Path, job: &str) -> bool {
+    // SAFETY: this process has one thread.
+    match unsafe { libc::fork() } {
+        -1 => end(folder, Err(format!("fork: {}", std::io::Error::last_os_error()))),
+        0 => {
+            die_with_parent();
+            end(folder, run::play(folder, job))
+        }
+        child => {
+            let mut status = 0;
+            // SAFETY: the status outlives the call.
+            while unsafe { libc::waitpid(child, &raw mut status, 0) } < 0 {}
+            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+        }
+    }
+}
