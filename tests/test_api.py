@@ -240,6 +240,14 @@ def test_a_pickled_plan_needs_none_of_its_files(tmp_path: Path) -> None:
     assert [one["seed"] for one in again.reseeded(7, 3).runs[:3]] == [7, 8, 9]
 
 
+@pytest.mark.parametrize("kind", [sj.Error, sj.Refusal])
+def test_an_error_passes_between_processes(kind: type[Exception]) -> None:
+    """A pool of processes sends an error of its worker as a pickle."""
+    again = pickle.loads(pickle.dumps(kind("link.toml:3: rate = 0")))
+    assert type(again) is kind
+    assert str(again) == "link.toml:3: rate = 0"
+
+
 def test_every_public_name_and_its_methods_say_what_they_are() -> None:
     for name in sj.__all__:
         found = getattr(sj, name)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import own
-from conftest import Run, kernel_or_skip
+from conftest import ROOT, Run, kernel_or_skip
 from sojourn import _core, fates
-from sojourn.kernel import Kernel
+from sojourn.kernel import Kernel, modules
 
 LINE = "codel limit 60"
 
@@ -63,6 +63,17 @@ def test_a_copy_of_a_discipline_plays_as_the_kernels_own_and_a_changed_one_does_
     (ours,) = json.loads(sojourn(*asked[:4], *asked[6:], "--set", "hop.bottleneck.qdisc=codel").stdout)["runs"]
     assert [flow["goodput_mbit"] for flow in mine["flows"]] == [flow["goodput_mbit"] for flow in ours["flows"]]
     assert measures["None"] != measures[str(changed)]
+
+
+def test_a_file_with_the_papers_ccaq_is_the_module_of_its_variant(
+    sojourn: Run, kernel: Kernel, small: Path
+) -> None:
+    """Linux's name of this discipline, ccaq_paper, is not among the words of its line."""
+    files = modules.build(kernel, ROOT / "kernel")
+    asked = ("run", small, "--world", "kernel", "--qdisc-module", files["sch_ccaq_paper"], "-f", "json")
+    for line, used in {"ccaq variant paper": True, "tbf rate 1mbit child ccaq variant paper": True, "codel": False}.items():
+        said = json.loads(sojourn(*asked, "--set", f"hop.bottleneck.qdisc={line}").stdout)
+        assert ("qdisc_module" in said["runs"][0]["versions"]) == used, line
 
 
 def test_a_module_is_for_the_kernel_world_and_its_name_for_the_scenario(

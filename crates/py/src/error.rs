@@ -4,7 +4,7 @@ use pyo3::PyErr;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 
 pyo3::create_exception!(
-    _core,
+    sojourn._core,
     Error,
     PyValueError,
     "Bad input; the text names file, line, key, value and what was expected."

@@ -85,8 +85,7 @@ class Guests:
         """Returns the kernel for a run, and the modules of the user's that the run needs; the kernel has them too."""
         kernel = self.kernel(plan, index)
         own = _own(kernel, self.qdisc_module) if self.qdisc_module else modules.Own({})
-        words = {word for hop in plan.describe(index)["hops"] for word in hop["qdisc"].split()} if own.files else set()
-        if own.kinds.isdisjoint(words):
+        if not own.files or own.kinds.isdisjoint(_words_of(plan, index)):
             return kernel, modules.Own({})
         return replace(kernel, modules=kernel.modules | own.files), own
 
@@ -175,8 +174,20 @@ def _own(kernel: Kernel, module: Path) -> modules.Own:
 
 
 def _needs_plugin(plan: _core.Plan, index: int) -> bool:
-    hops = plan.describe(index)["hops"]
-    return any(plugin for _, plugin in (_core.needs(hop["qdisc"]) for hop in hops))
+    return any(_core.needs(line)[1] for line in _qdiscs(plan, index))
+
+
+def _words_of(plan: _core.Plan, index: int) -> set[str]:
+    """Returns the words of a run's disciplines, and Linux's name of one that differs from ours: `ccaq_paper` for
+    `ccaq variant paper`.
+    """
+    lines = _qdiscs(plan, index)
+    needed = [module for module, _ in map(_core.needs, lines) if module is not None]
+    return {word for line in lines for word in line.split()} | {modules.kind_of(name) for name in needed}
+
+
+def _qdiscs(plan: _core.Plan, index: int) -> list[str]:
+    return [hop["qdisc"] for hop in plan.describe(index)["hops"]]
 
 
 def _simulated_s(folder: Path) -> float:

@@ -28,6 +28,7 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::iter::successors;
 use core::str::FromStr;
 
 pub use elsewhere::{elsewhere, instead_of};
@@ -42,6 +43,7 @@ use super::param::line::{
 };
 pub use super::param::{Discipline, Error, Field, Param, ParamDoc, Parameters, Presence, Unit, Value, nearest};
 use super::param::{Form, Nested, Words, number};
+use super::{htb, tbf};
 use crate::rng::Rng;
 
 /// Suggests a rate for a text whose unit is unknown or missing: `5mbits`, `5 Mbit/s` and `5M` are `5mbit`, `5000` is `5000bit`.
@@ -221,6 +223,19 @@ impl Spec {
             let problem = format!("unknown queue discipline; expected one of: {}", NAMES.join(", "));
             Err(Error::new(name, problem).near(NAMES.iter()))
         })
+    }
+
+    /// The discipline below a shaper.
+    pub fn child(&self) -> Option<&Spec> {
+        match self {
+            Spec::Htb(htb::Params { child, .. }) | Spec::Tbf(tbf::Params { child, .. }) => child.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// This discipline and those below it.
+    pub fn chain(&self) -> impl Iterator<Item = &Spec> {
+        successors(Some(self), |spec| spec.child())
     }
 
     /// Returns a line unchanged if its discipline is one of [`LINUX`], which only the kernel has. [`Spec::parse`]
@@ -448,6 +463,39 @@ mod tests {
         assert_eq!(spec.to_string(), "hhf limit 500");
         assert_eq!((Spec::of_linux("htb default 1"), Spec::of_linux("")), (None, None));
         assert!(error("hhf").contains("--world kernel"));
+    }
+
+    #[test]
+    fn the_commands_for_a_router_have_every_discipline_of_a_line() {
+        let said = |line: &str| {
+            let paste = spec(line).paste("eth0");
+            paste.line.unwrap_or(paste.note)
+        };
+        for line in [
+            "codel",
+            "ccaq idle 2%",
+            "ccaq variant paper",
+            "tbf rate 8mbit burst 3000 child ccaq",
+            "htb rate 8mbit child ccaq variant paper",
+            "htb rate 8mbit child tbf rate 7mbit burst 3000 child fq_codel",
+            "htb rate 8mbit child tbf rate 7mbit burst 3000 child ccaq",
+        ] {
+            let (said, chain) = (said(line), spec(line));
+            let places = chain.chain().map(|one| {
+                let own = for_plugin(&one.to_string(), one.variant());
+                let kind = own.split(' ').next().expect("a name");
+                said.rfind(&format!(" {kind}")).unwrap_or_else(|| panic!("{said}: no {kind}"))
+            });
+            assert!(places.is_sorted(), "{said}");
+        }
+        assert_eq!(
+            said("htb rate 8mbit child tbf rate 7mbit burst 3000 child ccaq idle 2%"),
+            "ccaq needs the module sch_ccaq and its tc plugin in kernel/. Then: \
+             tc qdisc replace dev eth0 root handle 1: htb default 1 && \
+             tc class replace dev eth0 parent 1: classid 1:1 htb rate 8mbit && \
+             tc qdisc replace dev eth0 parent 1:1 handle 10: tbf rate 7mbit burst 3000 limit 1Mb && \
+             tc qdisc replace dev eth0 parent 10:1 handle 100: ccaq idle 2%"
+        );
     }
 
     #[test]

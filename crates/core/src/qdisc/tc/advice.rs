@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{Spec, Value};
-use crate::qdisc::{Context, htb, tbf};
+use crate::qdisc::Context;
 use crate::units::{Rate, Span};
 
 /// A target is far too short if it is below a packet's transmission time divided by this number.
@@ -34,14 +34,6 @@ impl Spec {
             sentences.extend(child.advice(&Context { rate, ..*context }, constant));
         }
         sentences
-    }
-
-    /// The discipline below a shaper.
-    pub(super) fn child(&self) -> Option<&Spec> {
-        match self {
-            Spec::Htb(htb::Params { child, .. }) | Spec::Tbf(tbf::Params { child, .. }) => child.as_deref(),
-            _ => None,
-        }
     }
 }
 

@@ -5,26 +5,20 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::{Spec, Value};
-use crate::qdisc::linux::{Kernel, Tc, Version, for_plugin, in_linux};
+use crate::qdisc::linux::{Kernel, Module, Tc, Version, for_plugin, in_linux};
 
 /// What to type on a router: see [`Spec::paste`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Paste {
-    /// The command, or several joined by `&&`; `None` if no stock kernel has the discipline.
+    /// The command, or several joined by `&&`; `None` if no stock kernel has the disciplines.
     pub line: Option<String>,
-    /// Requirements of the command, or the reason why there is no command. Empty if there is nothing to add.
+    /// Requirements of the command, or the reason why there is none. Empty if there is nothing to add.
     pub note: String,
 }
 
-impl Paste {
-    fn none(note: &str) -> Paste {
-        Paste { line: None, note: note.to_string() }
-    }
-}
-
 impl Spec {
-    /// The `tc` command that puts this discipline onto a network device. A shaper with a discipline below it needs two or
-    /// three commands, joined by `&&`.
+    /// The `tc` command that puts this discipline onto a network device. A shaper with a discipline below it needs
+    /// several commands, joined by `&&`. If a module of ours is needed, the commands are in the note.
     ///
     /// ```
     /// use sojourn_core::qdisc::tc::Spec;
@@ -36,51 +30,56 @@ impl Spec {
     /// # Ok::<(), sojourn_core::qdisc::tc::Error>(())
     /// ```
     pub fn paste(&self, device: &str) -> Paste {
-        let child = self.child();
-        let below = child.is_some() || matches!(self, Spec::Htb(_));
-        let notes: Vec<String> = [self.kernel_note(), child.map_or(Ok(String::new()), Spec::kernel_note)]
-            .into_iter()
-            .collect::<Result<_, _>>()
-            .unwrap_or_else(|why| [why].into());
-        let note = notes.iter().filter(|note| !note.is_empty()).cloned().collect::<Vec<_>>().join(" ");
-        if [Some(self), child].into_iter().flatten().any(|spec| spec.kernel_note().is_err()) {
-            return Paste::none(&note);
-        }
-        let line = match below {
-            true => self.shaper_commands(device, child),
-            false => format!("tc qdisc replace dev {device} root {}", self.own_words()),
+        let notes: Vec<String> = match self.chain().map(Spec::kernel_note).collect() {
+            Ok(notes) => notes,
+            Err(why) => return Paste { line: None, note: why },
         };
+        let note = notes.into_iter().filter(|note| !note.is_empty()).collect::<Vec<_>>().join(" ");
+        let line = self.commands(device, "root", 1).join(" && ");
+        if self.chain().any(|spec| spec.module().is_some()) {
+            return Paste { line: None, note: format!("{note} Then: {line}") };
+        }
         Paste { line: Some(line), note }
     }
 
     /// This discipline's own parameters as `tc` takes them, without its child.
     fn own_words(&self) -> String {
-        let line = self.tc_line().unwrap_or_else(|| self.to_string());
+        let line = self.tc_line().unwrap_or_else(|| for_plugin(&self.to_string(), self.variant()));
         line.split_once(" child ").map_or(line.clone(), |(own, _)| own.to_string())
     }
 
-    /// The commands for a shaper and the discipline below it.
-    fn shaper_commands(&self, device: &str, child: Option<&Spec>) -> String {
-        let mut commands = Vec::new();
-        match self {
-            Spec::Htb(_) => {
-                commands.push(format!("tc qdisc replace dev {device} root handle 1: htb default 1"));
-                commands.push(format!("tc class replace dev {device} parent 1: classid 1:1 {}", self.own_words()));
+    /// The commands for this discipline and those below it. Only a discipline with others below it needs a `handle` that
+    /// is known, for them to name. The handle of the next one is sixteen times as large: `10:` below `1:`.
+    fn commands(&self, device: &str, parent: &str, handle: u32) -> Vec<String> {
+        let own = self.own_words();
+        let head = match (parent, self.child(), self) {
+            ("root", None, spec) if !matches!(spec, Spec::Htb(_)) => format!("tc qdisc replace dev {device} root"),
+            _ => format!("tc qdisc replace dev {device} {parent} handle {handle:x}:"),
+        };
+        let mut commands = match (self, self.child()) {
+            (Spec::Htb(_), _) => {
+                let class = format!("parent {handle:x}: classid {handle:x}:1");
+                [format!("{head} htb default 1"), format!("tc class replace dev {device} {class} {own}")].into()
             }
-            _ => {
-                // tc requires a limit. It belongs to the FIFO that the next command replaces.
-                let bounded = self
-                    .values()
-                    .iter()
-                    .any(|(name, value)| matches!(*name, "limit" | "latency") && *value != Value::Unset);
-                let limit = if bounded { "" } else { " limit 1Mb" };
-                commands.push(format!("tc qdisc replace dev {device} root handle 1: {}{limit}", self.own_words()));
-            }
+            // tc requires a limit. It belongs to the FIFO that the next command replaces.
+            (spec, Some(_)) if !spec.is_bounded() => [format!("{head} {own} limit 1Mb")].into(),
+            _ => Vec::from([format!("{head} {own}")]),
+        };
+        if let Some(child) = self.child() {
+            commands.extend(child.commands(device, &format!("parent {handle:x}:1"), handle * 16));
         }
-        commands.extend(
-            child.map(|child| format!("tc qdisc replace dev {device} parent 1:1 handle 10: {}", child.own_words())),
-        );
-        commands.join(" && ")
+        commands
+    }
+
+    /// Whether the line has a limit, as packets, bytes or time.
+    fn is_bounded(&self) -> bool {
+        let bounds = |(name, value): &(&str, Value)| matches!(*name, "limit" | "latency") && *value != Value::Unset;
+        self.values().iter().any(bounds)
+    }
+
+    /// The module of ours that this discipline needs.
+    fn module(&self) -> Option<&'static Module> {
+        in_linux(self.kind())?.module(self.variant())
     }
 
     /// The kernel version or module that this discipline requires. Its child is not considered.
@@ -98,11 +97,8 @@ impl Spec {
         let Some(entry) = in_linux(kind) else {
             return Err(format!("{kind}: Linux has no such discipline; red, pie and codel are the nearest."));
         };
-        if let Some(module) = entry.module(self.variant()) {
-            let (name, line) = (module.name, for_plugin(&self.to_string(), self.variant()));
-            return Err(format!(
-                "{kind} needs the module {name} and its tc plugin in kernel/; then: tc qdisc replace dev eth0 root {line}"
-            ));
+        if let Some(module) = self.module() {
+            return Ok(format!("{kind} needs the module {} and its tc plugin in kernel/.", module.name));
         }
         let version = |(major, minor): Version| format!("{major}.{minor}");
         match (self.variant().map(|word| (word, entry.since(word))), entry.kernel, entry.tc) {
