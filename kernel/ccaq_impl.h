@@ -218,6 +218,9 @@ static inline void ccaq_arrival(struct ccaq_vars *vars, ccaq_tick now,
 
 	if (gap > CCAQ_FORGET && is_empty)
 		ccaq_vars_init(vars);
+	/* A SYN among packets of other flows says nothing about their RTTs. */
+	if (vars->shared)
+		opens = false;
 	if (opens || vars->seen < CCAQ_OPENING) {
 		/* The first packet has no gap before it. */
 		if (!vars->seen)
@@ -263,9 +266,9 @@ static inline void ccaq_adjust(struct ccaq_vars *vars, u32 share)
 		}
 	} else {
 		least = vars->least == CCAQ_NONE ? 0 : vars->least;
-		standing = min(least - least / 4, before / 2);
+		standing = least - least / 4;
 		creep = (ccaq_tick)((u64)before * (share - idle) >> 13);
-		vars->target -= max(standing, creep);
+		vars->target -= min(max(standing, creep), before / 2);
 	}
 	ccaq_bound(vars);
 }
@@ -379,7 +382,9 @@ static inline void ccaq_start(struct ccaq_vars *vars, ccaq_tick now,
 	vars->signal = now;
 	vars->peak = sojourn;
 	vars->peak_arrival = now - sojourn;
-	if (delta > 1 && ccaq_after(16 * spacing, now - vars->drop_next)) {
+	/* A first episode has none to resume, whatever a limit has counted. */
+	if (vars->lastcount && delta > 1 &&
+	    ccaq_after(16 * spacing, now - vars->drop_next)) {
 		vars->count = delta;
 		ccaq_next_root(vars);
 	} else {

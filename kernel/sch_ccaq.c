@@ -35,7 +35,7 @@
 #define CCAQ_MAX_FLOWS		65536
 #define CCAQ_MIN_QUANTUM	256
 #define CCAQ_MAX_QUANTUM	0x100000
-#define CCAQ_MAX_IDLE		5000	/* hundredths of a percent */
+#define CCAQ_MAX_IDLE		2500	/* hundredths of a percent */
 #define CCAQ_MAX_SYN		256	/* bytes; longer packets are no SYN */
 
 struct ccaq_skb_cb {
@@ -437,6 +437,9 @@ static void ccaq_reset(struct Qdisc *sch)
 		rtnl_kfree_skbs(flow->head, flow->tail);
 		flow->head = NULL;
 	}
+	/* The parents still count drops that were not reported. */
+	if (q->dropped)
+		qdisc_tree_reduce_backlog(sch, q->dropped, q->dropped_len);
 	ccaq_forget(q);
 }
 

@@ -348,7 +348,7 @@ def test_a_kernel_takes_the_lines_and_the_lines_that_undo_them(access: str, tmp_
 def test_uci_and_networkd_lines_have_the_form_of_their_files(one: Task, kind: str) -> None:
     for setting in candidates.grid(one, [kind])[:3]:
         found = router.written(one, setting, "eth0")
-        assert found["tc"].files[""] or kind == "ccaq"
+        assert found["tc"].files[""]
         for line in found["uci"].files.get("", ()):
             assert re.fullmatch(
                 r"uci (set sqm\.\w+(\.\w+)?=('[^']*'|\w+)|commit sqm)|/etc/init\.d/sqm restart", line

@@ -51,7 +51,9 @@ struct Ours {
 const SERVO: Ours = Ours { name: "ccaq", faults: &SERVO_FAULTS, externs: SERVO_EXTERNS, entry: SERVO_ENTRY };
 const PAPER: Ours = Ours { name: "ccaq_paper", faults: &PAPER_FAULTS, externs: PAPER_EXTERNS, entry: PAPER_ENTRY };
 
-const SERVO_FAULTS: [(&str, &str, &str); 52] = [
+const SERVO_FAULTS: [(&str, &str, &str); 54] = [
+    ("a first episode resumes an earlier one", "vars->lastcount && delta > 1", "delta > 1"),
+    ("a SYN among packets of other flows opens", "if (vars->shared)\n\t\topens = false;", ""),
     ("lowers by half of the standing queue", "least - least / 4", "least - least / 2"),
     ("lowers by the whole standing queue", "before / 2);", "before);"),
     ("lowers twice as fast", "(share - idle) >> 13", "(share - idle) >> 12"),

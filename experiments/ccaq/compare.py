@@ -355,6 +355,25 @@ def acceptance() -> str:
     return "\n".join(sentences)
 
 
+def each_worse() -> str:
+    """Lists every cell of the presets' tables that is marked worse."""
+    sentences = []
+    for where, file in (("simulator", "presets.sim"), ("Linux", "presets.kernel")):
+        cells = [
+            f"`{name}`, {MEASURES[key].head.removesuffix(', ms').removesuffix(', s').removesuffix(', Mbit/s')}: {change}"
+            for name, preset in read(file).items()
+            for key, one in preset["measures"].items()
+            if one["verdict"] == "worse"
+            and (
+                change := f"{pm(one['relative'], 100, signed=True)} %"
+                if key == RATE
+                else f"{pm(one['difference'], signed=True)} {one['unit']}"
+            )
+        ]
+        sentences.append(f"- **The presets, {where}**: {'; '.join(cells) or 'none'}.")
+    return "\n".join(sentences)
+
+
 def target_of(line: str) -> Quantity | None:
     """Returns the target in a line of fq_codel; None if it has none."""
     words = line.split()
@@ -443,6 +462,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "ecn": lambda: goal_table("ecn"),
     "frontier": frontier,
     "acceptance": acceptance,
+    "worse": each_worse,
     "presets": presets,
     "presets linux": lambda: f"{presets('presets.kernel')}\n\n{origin('presets.kernel', read('presets.kernel'))}",
     "rows": rfc7928,

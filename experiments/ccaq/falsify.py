@@ -563,7 +563,9 @@ def seeds_of(found: Mapping[str, Any]) -> str:
     for name, part in [*found["robust"].items(), *found["falsifiers"].items()]:
         by_seeds.setdefault(part["seeds"], []).append(name)
     usual = max(by_seeds, key=lambda seeds: len(by_seeds[seeds]))
-    others = [f"{seeds_text(range(1, seeds + 1))}: {', '.join(by_seeds[seeds])}" for seeds in by_seeds if seeds != usual]
+    others = [
+        f"{seeds_text(range(1, seeds + 1))}: {', '.join(by_seeds[seeds])}" for seeds in by_seeds if seeds != usual
+    ]
     return "; ".join([seeds_text(range(1, usual + 1)), *others])
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
 from pages import filled
-from programs import HERE, How, finished, is_met, options, play_each, run
+from programs import HERE, How, finished, is_met, is_sure, options, play_each, run
 
 import sojourn as sj
 from sojourn.means import Mean, as_dict
@@ -120,6 +120,7 @@ def play(name: str, asked: argparse.Namespace) -> dict[str, Any]:
                 "asked": f"{goal.how} {limit:.4g}",
                 "found": as_dict(mean),
                 "met": is_met(mean.value, goal.how, limit),
+                "sure": is_sure(mean, goal.how, limit),
             }
         )
     figures = {label: {one: as_dict(means[one][label]) for one in addresses} for label in labels}
@@ -141,7 +142,7 @@ def tables(found: Mapping[str, Any]) -> str:
     rows = ["| scenario | goal | asked | ccaq | met |", "|---|---|---|---|---|"]
     for name, one in found.items():
         for goal in one["goals"]:
-            met = "yes" if goal["met"] else "**no**"
+            met = ("yes" if goal["met"] else "**no**") + ("" if goal["sure"] else ", within the interval")
             rows.append(
                 f"| [{name}](goals/{name}.toml) | {goal['words']} | {goal['asked']} | {text(goal['found'])} | {met} |"
             )

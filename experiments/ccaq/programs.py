@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import sojourn as sj
 from sojourn.errors import Refusal
+from sojourn.means import Mean
 from sojourn.records import write_text
 
 HERE = Path(__file__).resolve().parent
@@ -20,6 +21,14 @@ How = Literal["at least", "at most"]
 def is_met(value: float, how: How, bound: float) -> bool:
     """Returns whether a value is on the right side of a bound."""
     return value >= bound if how == "at least" else value <= bound
+
+
+def is_sure(mean: Mean, how: How, bound: float) -> bool:
+    """Returns whether the whole interval of a mean is on the mean's side of a bound. One seed has no interval, and seeds
+    that are all alike have one without width.
+    """
+    half = mean.half_width or 0.0
+    return len({is_met(mean.value + side * half, how, bound) for side in (-1, 0, 1)}) == 1
 
 
 def options(about: str | None, seeds: int = 10, world: str = "sim") -> argparse.ArgumentParser:

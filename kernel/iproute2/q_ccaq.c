@@ -43,7 +43,7 @@ static int get_share(__u32 *share, const char *text)
 	char *end;
 	double value = strtod(text, &end);
 
-	if (end == text || strcmp(end, "%") || !(value >= 0.01 && value <= 50))
+	if (end == text || strcmp(end, "%") || !(value >= 0.01 && value <= 25))
 		return -1;
 	*share = (__u32)llround(value * 100);
 	return 0;
@@ -60,7 +60,7 @@ static const struct word {
 	{ "memory_limit", BYTES, TCA_CCAQ_MEMORY_LIMIT, "bytes, as 32Mb" },
 	{ "flows", COUNT, TCA_CCAQ_FLOWS, "a multiple of 8, up to 65536" },
 	{ "quantum", BYTES, TCA_CCAQ_QUANTUM, "bytes, as 1514 or 3k" },
-	{ "idle", SHARE, TCA_CCAQ_IDLE, "0.01% to 50%" },
+	{ "idle", SHARE, TCA_CCAQ_IDLE, "0.01% to 25%" },
 };
 
 static int put_value(struct nlmsghdr *n, const struct word *word,

@@ -102,7 +102,7 @@ impl Parameters for Params {
             Unit::Share,
             "servo: share of the time for which the link may be idle while a flow sends; more idle time, less delay"
         )
-        .range(1, 5_000)
+        .range(1, 2_500)
         .ours(),
         param!(Params.ecn, Unit::Flag("noecn"), "servo: mark ECN-capable packets instead of dropping them").ours(),
         param!(Params.flow_limit, Unit::Packets, "paper: packets in one flow's queue at first")

@@ -467,10 +467,7 @@ mod tests {
 
     #[test]
     fn the_commands_for_a_router_have_every_discipline_of_a_line() {
-        let said = |line: &str| {
-            let paste = spec(line).paste("eth0");
-            paste.line.unwrap_or(paste.note)
-        };
+        let said = |line: &str| spec(line).paste("eth0").line.expect("Linux can have it");
         for line in [
             "codel",
             "ccaq idle 2%",
@@ -490,12 +487,18 @@ mod tests {
         }
         assert_eq!(
             said("htb rate 8mbit child tbf rate 7mbit burst 3000 child ccaq idle 2%"),
-            "ccaq needs the module sch_ccaq and its tc plugin in kernel/. Then: \
-             tc qdisc replace dev eth0 root handle 1: htb default 1 && \
+            "tc qdisc replace dev eth0 root handle 1: htb default 1 && \
              tc class replace dev eth0 parent 1: classid 1:1 htb rate 8mbit && \
              tc qdisc replace dev eth0 parent 1:1 handle 10: tbf rate 7mbit burst 3000 limit 1Mb && \
              tc qdisc replace dev eth0 parent 10:1 handle 100: ccaq idle 2%"
         );
+    }
+
+    #[test]
+    fn commands_with_a_discipline_of_ours_name_its_module() {
+        let paste = spec("htb rate 8mbit child ccaq").paste("eth0");
+        assert_eq!(paste.note, "ccaq needs the module sch_ccaq and its tc plugin (kernel/README.md).");
+        assert_eq!(spec("htb rate 8mbit child codel variant rfc8289").paste("eth0").line, None);
     }
 
     #[test]

@@ -5,12 +5,12 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::{Spec, Value};
-use crate::qdisc::linux::{Kernel, Module, Tc, Version, for_plugin, in_linux};
+use crate::qdisc::linux::{Kernel, Tc, Version, for_plugin, in_linux};
 
 /// What to type on a router: see [`Spec::paste`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Paste {
-    /// The command, or several joined by `&&`; `None` if no stock kernel has the disciplines.
+    /// The command, or several joined by `&&`; `None` if no kernel has the disciplines.
     pub line: Option<String>,
     /// Requirements of the command, or the reason why there is none. Empty if there is nothing to add.
     pub note: String,
@@ -18,7 +18,7 @@ pub struct Paste {
 
 impl Spec {
     /// The `tc` command that puts this discipline onto a network device. A shaper with a discipline below it needs
-    /// several commands, joined by `&&`. If a module of ours is needed, the commands are in the note.
+    /// several commands, joined by `&&`.
     ///
     /// ```
     /// use sojourn_core::qdisc::tc::Spec;
@@ -35,11 +35,7 @@ impl Spec {
             Err(why) => return Paste { line: None, note: why },
         };
         let note = notes.into_iter().filter(|note| !note.is_empty()).collect::<Vec<_>>().join(" ");
-        let line = self.commands(device, "root", 1).join(" && ");
-        if self.chain().any(|spec| spec.module().is_some()) {
-            return Paste { line: None, note: format!("{note} Then: {line}") };
-        }
-        Paste { line: Some(line), note }
+        Paste { line: Some(self.commands(device, "root", 1).join(" && ")), note }
     }
 
     /// This discipline's own parameters as `tc` takes them, without its child.
@@ -77,11 +73,6 @@ impl Spec {
         self.values().iter().any(bounds)
     }
 
-    /// The module of ours that this discipline needs.
-    fn module(&self) -> Option<&'static Module> {
-        in_linux(self.kind())?.module(self.variant())
-    }
-
     /// The kernel version or module that this discipline requires. Its child is not considered.
     ///
     /// # Errors
@@ -97,8 +88,8 @@ impl Spec {
         let Some(entry) = in_linux(kind) else {
             return Err(format!("{kind}: Linux has no such discipline; red, pie and codel are the nearest."));
         };
-        if let Some(module) = self.module() {
-            return Ok(format!("{kind} needs the module {} and its tc plugin in kernel/.", module.name));
+        if let Some(module) = entry.module(self.variant()) {
+            return Ok(format!("{kind} needs the module {} and its tc plugin (kernel/README.md).", module.name));
         }
         let version = |(major, minor): Version| format!("{major}.{minor}");
         match (self.variant().map(|word| (word, entry.since(word))), entry.kernel, entry.tc) {

@@ -263,6 +263,8 @@ impl Flow {
         if gap > FORGET && is_empty {
             *self = Flow::NEW;
         }
+        // A SYN among packets of other flows says nothing about their round trips.
+        let opens = opens && !self.shared;
         if opens || self.seen < OPENING {
             if self.seen == 0 {
                 gap = Tick::MAX; // The first packet has no gap before it.
@@ -420,7 +422,8 @@ impl Flow {
         (self.repeated, self.shrunk) = (false, false);
         (self.signal, self.peak, self.peak_arrival) = (now, sojourn, now.wrapping_sub(sojourn));
         let delta = self.count.wrapping_sub(self.lastcount);
-        if delta > 1 && Linux::resumes(now, self.drop_next, self.spacing()) {
+        // A first episode has none to resume, whatever a limit has counted.
+        if self.lastcount > 0 && delta > 1 && Linux::resumes(now, self.drop_next, self.spacing()) {
             self.count = delta;
             self.rec_inv_sqrt = Linux::next_root(self.rec_inv_sqrt, self.count);
         } else {
@@ -499,9 +502,9 @@ impl Flow {
             }
         } else {
             let least = if self.least == Tick::MAX { 0 } else { self.least };
-            let standing = (least - least / 4).min(before / 2);
+            let standing = least - least / 4;
             let creep = ((u64::from(before) * u64::from(share - idle)) >> 13) as Tick;
-            self.target -= standing.max(creep);
+            self.target -= standing.max(creep).min(before / 2);
         }
         self.bound();
         if self.target > before && self.target > sojourn {
