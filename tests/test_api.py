@@ -203,7 +203,7 @@ def test_an_unknown_measure_is_named_with_those_that_there_are(results: sj.Resul
 @pytest.mark.parametrize(
     ("how", "says"),
     [
-        ({"world": "live"}, "expected sim or kernel; live is not built yet"),
+        ({"world": "life"}, "world = 'life': expected sim, kernel or live"),
         ({"on": 0}, "on = 0: expected a number of runs at a time"),
         ({"on": "dsk"}, "--on = dsk: expected dask://HOST:PORT or dask; nearest is dask"),
         ({"on": "dask://here"}, "expected dask://HOST:PORT, with the port of a scheduler"),

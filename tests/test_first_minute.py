@@ -122,7 +122,6 @@ ERRORS = {
     ("figures", "001/figure-7"): ["clone", "--experiments DIR"],
     ("bench", "P1"): ["make build", "SOJOURN_BENCH"],
     ("run", "rrul", "--world", "kernel", "-f", "json"): ["5 to 10 minutes, no root", "sojourn kernel build"],
-    ("run", "rrul", "--world", "live"): ["--world", "live", "not built yet"],
     ("report", "results/none-001"): ["results/none-001"],
     ("lst",): ["lst", "list"],
     ("list", "scenario"): ["scenario", "scenarios"],

@@ -65,13 +65,15 @@ def test_a_copy_of_a_discipline_plays_as_the_kernels_own_and_a_changed_one_does_
     assert measures["None"] != measures[str(changed)]
 
 
-def test_a_file_with_the_papers_ccaq_is_the_module_of_its_variant(
-    sojourn: Run, kernel: Kernel, small: Path
-) -> None:
+def test_a_file_with_the_papers_ccaq_is_the_module_of_its_variant(sojourn: Run, kernel: Kernel, small: Path) -> None:
     """Linux's name of this discipline, ccaq_paper, is not among the words of its line."""
     files = modules.build(kernel, ROOT / "kernel")
     asked = ("run", small, "--world", "kernel", "--qdisc-module", files["sch_ccaq_paper"], "-f", "json")
-    for line, used in {"ccaq variant paper": True, "tbf rate 1mbit child ccaq variant paper": True, "codel": False}.items():
+    for line, used in {
+        "ccaq variant paper": True,
+        "tbf rate 1mbit child ccaq variant paper": True,
+        "codel": False,
+    }.items():
         said = json.loads(sojourn(*asked, "--set", f"hop.bottleneck.qdisc={line}").stdout)
         assert ("qdisc_module" in said["runs"][0]["versions"]) == used, line
 

@@ -184,11 +184,6 @@ def test_packets_agree_with_the_totals_of_the_result(sojourn: Run, small: Path, 
     assert math.isclose(longest / 1e6, hop["sojourn_ms"]["max"])
 
 
-def test_worlds_that_are_not_built_say_so(sojourn: Run, small: Path) -> None:
-    for world in ("live",):
-        assert "not built yet" in sojourn("run", small, "--world", world, code=2).stderr
-
-
 def test_what_only_linux_has_is_skipped_with_its_reason_and_refused_alone(sojourn: Run, small: Path) -> None:
     small.write_text(SMALL.replace("pfifo limit 100", "hhf limit 500"))
     done = load(sojourn("run", small, "-f", "json").stdout)

@@ -17,6 +17,7 @@ import argparse
 import csv
 import json
 import math
+import re
 import resource
 import shutil
 import statistics
@@ -360,7 +361,7 @@ def each_worse() -> str:
     sentences = []
     for where, file in (("simulator", "presets.sim"), ("Linux", "presets.kernel")):
         cells = [
-            f"`{name}`, {MEASURES[key].head.removesuffix(', ms').removesuffix(', s').removesuffix(', Mbit/s')}: {change}"
+            f"`{name}`, {re.sub(r', (ms|s|Mbit/s)$', '', MEASURES[key].head)}: {change}"
             for name, preset in read(file).items()
             for key, one in preset["measures"].items()
             if one["verdict"] == "worse"

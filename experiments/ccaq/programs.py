@@ -24,8 +24,8 @@ def is_met(value: float, how: How, bound: float) -> bool:
 
 
 def is_sure(mean: Mean, how: How, bound: float) -> bool:
-    """Returns whether the whole interval of a mean is on the mean's side of a bound. One seed has no interval, and seeds
-    that are all alike have one without width.
+    """Returns whether the whole interval of a mean is on the mean's side of a bound. One seed has no interval, and
+    seeds that are all alike have one without width.
     """
     half = mean.half_width or 0.0
     return len({is_met(mean.value + side * half, how, bound) for side in (-1, 0, 1)}) == 1

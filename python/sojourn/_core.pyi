@@ -207,6 +207,8 @@ class Plan:
         self, index: int, *, version: tuple[int, int], modules: Sequence[str], link: str = "device"
     ) -> str | None:
         """The reason why a kernel of this version, with these modules, cannot run a run. None if it can."""
+    def live_refusal(self, index: int) -> str | None:
+        """The reason why this host cannot play a run in the world `live`. None if it can."""
     def kernel_hz(self, index: int) -> int:
         """The kernel's timer ticks per second (HZ) for a run."""
     def kernel_job(
@@ -234,13 +236,15 @@ class Plan:
         counted: bytes,
         origin: int,
         *,
+        world: str = "kernel",
         link: str = "device",
         packets: bool = False,
         series: bool = True,
     ) -> Output:
-        """Evaluates a guest's files: the applications' results, the path of the probe's file, and the counters.
+        """Evaluates the files of a guest, or of a run in the world `live`: the applications' results, the path of the
+        file with the records, and the counters.
 
-        `origin` is time zero on the guest's clock.
+        `origin` is time zero on the clock of the records.
         """
 
 @final

@@ -267,8 +267,11 @@ def world_of(world: str | World, outside: tuple[Outside, ...] = ()) -> World:
         from sojourn.kernel.run import Guests
 
         return Guests()
-    built = "; live is not built yet" if world == "live" else ""
-    raise Refusal(f"world = {world!r}: expected sim or kernel{built}")
+    if world == "live":
+        from sojourn.live.run import Hosts
+
+        return Hosts()
+    raise Refusal(f"world = {world!r}: expected sim, kernel or live")
 
 
 def executor_of(on: str | int | Executor | None) -> Executor:

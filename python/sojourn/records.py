@@ -30,6 +30,10 @@ _PREFIX = "sojourn."
 Columns = Mapping[str, "NDArray[Any]"]
 
 
+TRUTH = ("late_us", "realtime", "cpu_share", "invalid")
+"""Entries of a run's versions that say how true it is."""
+
+
 class RecordError(_core.Error):
     """Raised if a file or folder is not what `sojourn run` writes."""
 
@@ -55,6 +59,13 @@ class RunRecord:
     rates: dict[str, dict[str, list[float]]]
     """Maps a link to its rate over time: `time_s`, and the rate `mbit` from that time on."""
     versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def truth(self) -> dict[str, str]:
+        """The measures by which a run of the world `live` judges itself, in words: `late_us`, `realtime`, `cpu_share`,
+        and `invalid` if it may not be believed. Empty for the other worlds.
+        """
+        return {name: self.versions[name] for name in TRUTH if name in self.versions}
 
     @property
     def set(self) -> dict[str, Any]:

@@ -404,7 +404,10 @@ class Results:
     def as_dict(self) -> dict[str, Any]:
         """The JSON of `sojourn run`."""
         runs = self.runs
-        value: dict[str, Any] = {"runs": [one.result for one in runs], "skipped": self.skipped}
+        value: dict[str, Any] = {
+            "runs": [one.result | ({"live": one.truth} if one.truth else {}) for one in runs],
+            "skipped": self.skipped,
+        }
         if runs and (comparison := paired.as_dict(self.cases(), self.baseline)):
             value["comparison"] = comparison
         if self.interrupted:

@@ -7,9 +7,11 @@ use std::sync::mpsc;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec};
+use serde_json::Value;
 use sojourn_core::units::{Span, Time};
 use sojourn_traffic::flows::clock;
 
+use crate::control::{Asked, ChangeOf, Question};
 use crate::network::Port;
 use crate::path::Path;
 use crate::truth::Truth;
@@ -34,8 +36,10 @@ pub struct Engine {
     pub origin: u64,
     /// Takes the records.
     pub records: mpsc::Sender<Vec<u8>>,
-    /// What is known about the run's truth.
+    /// The run's measures of its own truth.
     pub truth: Truth,
+    /// Questions of the control socket.
+    questions: mpsc::Receiver<Asked>,
     offset: i64,
 }
 
@@ -46,9 +50,15 @@ fn offset() -> i64 {
 }
 
 impl Engine {
-    /// Joins the parts.
-    pub fn new(path: Path, ports: Vec<Port>, origin: u64, records: mpsc::Sender<Vec<u8>>) -> Engine {
-        Engine { path, ports, origin, records, truth: Truth::default(), offset: offset() }
+    /// Joins the parts. The second value takes questions about the path.
+    pub fn new(
+        path: Path,
+        ports: Vec<Port>,
+        origin: u64,
+        records: mpsc::Sender<Vec<u8>>,
+    ) -> (Engine, mpsc::Sender<Asked>) {
+        let (to, questions) = mpsc::channel();
+        (Engine { path, ports, origin, records, truth: Truth::default(), questions, offset: offset() }, to)
     }
 
     /// Plays until `end`, or until `stop` is set.
@@ -66,6 +76,7 @@ impl Engine {
             self.receive();
             self.path.advance(now).map_err(io::Error::other)?;
             self.send();
+            self.answer();
             if now.since(handed_over) > PERIOD {
                 handed_over = now;
                 self.watch_clock();
@@ -105,6 +116,20 @@ impl Engine {
             let mut see =
                 |stamp: u64, frame: &[u8]| path.arrive(Time((stamp as i64 - zero).max(0) as u64), port, frame);
             while cable.receive(&mut see) {}
+        }
+    }
+
+    /// Answers what the control socket asks.
+    fn answer(&mut self) {
+        while let Ok((question, to)) = self.questions.try_recv() {
+            let done = |()| Value::Null;
+            let answer = match question {
+                Question::Stats => Ok(self.path.state()),
+                Question::Change(link, ChangeOf::Link(change)) => self.path.change(link, &change).map(done),
+                Question::Change(link, ChangeOf::Qdisc(line)) => self.path.change_qdisc(link, &line).map(done),
+            };
+            // The one who asked may have gone.
+            let _ = to.send(answer);
         }
     }
 

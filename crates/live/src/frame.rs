@@ -82,8 +82,8 @@ struct Layers {
 }
 
 fn layers(frame: &[u8]) -> Option<Layers> {
-    let ip = frame.get(ETHERNET..)?;
-    match (u16_at(frame, 12)?, ip.first()? >> 4) {
+    let ip = frame.get(ETHERNET..).filter(|ip| ip.len() >= 20)?;
+    match (u16_at(frame, 12)?, ip[0] >> 4) {
         (0x0800, 4) => {
             let (header, total) = (usize::from(ip[0] & 15) * 4, usize::from(u16_at(ip, 2)?));
             let offset = u16_at(ip, 6)? & 0x1fff;
@@ -102,7 +102,7 @@ fn layers(frame: &[u8]) -> Option<Layers> {
             let layers = Layers {
                 transport: ETHERNET + 40,
                 end: ETHERNET + total,
-                protocol: if *ip.get(6)? == ICMPV6 { ICMP } else { ip[6] },
+                protocol: if ip[6] == ICMPV6 { ICMP } else { ip[6] },
                 is_rest: false,
                 hosts: [u32_at(ip, 20)?, u32_at(ip, 36)?],
                 tos: (ip[0] << 4) | (ip[1] >> 4),

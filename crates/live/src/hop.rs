@@ -38,7 +38,7 @@ pub enum Fate {
     Impaired(DropReason),
 }
 
-/// What a link has done.
+/// Packets that a link has finished with.
 #[derive(Default)]
 pub struct Done {
     /// Packets whose fate at this link is known, in the order of their fates.
@@ -166,9 +166,14 @@ impl Hop {
         self.qdisc.packets() + self.card.unsent() - usize::from(self.service.is_some())
     }
 
-    /// Bytes in the discipline.
-    pub fn backlog(&self) -> u64 {
-        self.qdisc.backlog()
+    /// The present rate; the mean one of a trace.
+    pub fn rate(&self) -> Rate {
+        self.context.rate
+    }
+
+    /// The present delay after the link.
+    pub fn delay(&self) -> Span {
+        self.delay
     }
 
     /// The discipline, for its counters.

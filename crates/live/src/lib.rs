@@ -6,7 +6,9 @@
 //! same code measures them. [`truth`] says whether a run may be believed.
 
 mod cable;
+mod control;
 mod engine;
+pub mod express;
 mod frame;
 mod hop;
 mod network;

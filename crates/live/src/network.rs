@@ -3,13 +3,15 @@
 
 use std::fs;
 use std::io;
+use std::net::Ipv4Addr;
 
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::{Gid, Uid};
 use rustix::thread::UnshareFlags;
 use sojourn_model::scenario::Scenario;
 use sojourn_traffic::os::{self, Spaces};
 use sojourn_traffic::run::settings;
-use sojourn_traffic::topology::{End, Network, Place, Setting, Transmit};
+use sojourn_traffic::topology::{End, LEFT, Network, Place, RIGHT, Route, Setting, Transmit};
 
 use crate::cable::Cable;
 
@@ -17,13 +19,13 @@ use crate::cable::Cable;
 const ALLOWED_BY: &str = "kernel.unprivileged_userns_clone = 1, user.max_user_namespaces above 0, and where AppArmor is \
                           used kernel.apparmor_restrict_unprivileged_userns = 0 (sysctl); or root";
 
-/// Moves the program into namespaces of its own: of users, unless it is root, of the network, and of its future
-/// children's process numbers.
+/// Moves the program into namespaces of its own: of users, unless it is root, of the network, of mounts, and of its
+/// future children's process numbers.
 ///
 /// # Errors
 /// The host does not allow it. The error names the settings that would.
 pub fn leave_the_host() -> io::Result<()> {
-    let spaces = UnshareFlags::NEWNET | UnshareFlags::NEWPID;
+    let spaces = UnshareFlags::NEWNET | UnshareFlags::NEWNS | UnshareFlags::NEWPID;
     if unshare(spaces).is_ok() {
         return Ok(());
     }
@@ -38,6 +40,13 @@ fn become_root_inside(user: Uid, group: Gid) -> io::Result<()> {
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("0 {} 1", user.as_raw()))?;
     fs::write("/proc/self/gid_map", format!("0 {} 1", group.as_raw()))
+}
+
+/// Shows programs their own processes in /proc. A container may not allow it; then they see those of the host.
+pub fn show_own_processes() {
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    let _ = mount_change("/", private).and_then(|()| mount("proc", "/proc", "proc", flags, None));
 }
 
 #[expect(unsafe_code, reason = "rustix calls it unsafe, for the sake of shared file tables")]
@@ -90,10 +99,23 @@ pub fn build(scenario: &Scenario, network: &Network) -> io::Result<(Spaces, Vec<
         header[6..].copy_from_slice(&router.mac);
         ports.push(Port { cable, header });
     }
-    for (place, setting) in network.routes(scenario).into_iter().filter(|(place, _)| places.contains(place)) {
+    for (place, mut setting) in network.routes(scenario).into_iter().filter(|(place, _)| places.contains(place)) {
+        if let Setting::Route(Route { via: Some(_), source, .. }) = &mut setting {
+            // Programs of the user's bind no address.
+            *source = first_host(place);
+        }
         spaces.apply(Some(place), &setting)?;
     }
     Ok((spaces, ports))
+}
+
+/// Returns the first address of the hosts in a namespace, which stands for it.
+pub fn first_host(place: Place) -> Option<Ipv4Addr> {
+    match place {
+        Place::Left(hop) => Some(Ipv4Addr::new(10, (LEFT + hop) as u8, 0, 1)),
+        Place::Right(hop) => Some(Ipv4Addr::new(10, (RIGHT + hop) as u8, 0, 1)),
+        Place::Router(_) => None,
+    }
 }
 
 /// A kernel without IPv6 has no settings of it.

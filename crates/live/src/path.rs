@@ -7,22 +7,21 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use sojourn_core::packet::Ecn;
 use sojourn_core::qdisc::Qdisc as _;
 use sojourn_core::rng;
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_measure::stats::{self, Common};
-use sojourn_model::scenario::Scenario;
+use sojourn_model::scenario::{QdiscChange, Scenario};
 use sojourn_traffic::probe;
-use sojourn_traffic::topology::{Network, Place, Transmit};
+use sojourn_traffic::topology::{LEFT, Network, Place, RIGHT, Transmit};
 
 use crate::frame::{self, Facts};
 use crate::hop::{Change, Done, Fate, Hop};
 use crate::packet::{Packet, Pool};
 use crate::senders::Senders;
-
-/// Second byte of the addresses of right hosts after the first hop: those below are left hosts.
-const RIGHT: usize = 101;
+use crate::truth::Lateness;
 
 /// A frame that leaves the path.
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +128,27 @@ pub struct Path {
     counts: Counts,
     /// The counters that all disciplines have, by link.
     commons: Vec<Common>,
+    /// Counters for a person who watches, if one does.
+    watched: Option<Watched>,
+}
+
+/// Packets that have passed the links since the start, by link and flow, and the sojourns since the last look.
+#[derive(Default)]
+struct Watched {
+    sojourns: BTreeMap<usize, Lateness>,
+    flows: BTreeMap<(usize, u32), Passed>,
+    names: BTreeMap<u32, Facts>,
+}
+
+/// The packets of a flow at a link.
+#[derive(Clone, Copy, Default)]
+struct Passed {
+    packets: u64,
+    bytes: u64,
+    drops: u64,
+    marks: u64,
+    /// The sojourn of the last packet.
+    sojourn: Span,
 }
 
 /// Frames that no queue of the scenario has seen.
@@ -180,7 +200,59 @@ impl Path {
             origin,
             counts: Counts::default(),
             commons: vec![Common::default(); scenario.hops.len() * 2],
+            watched: None,
         }
+    }
+
+    /// From now on, [`Path::state`] has something to tell.
+    pub fn watch(&mut self) {
+        self.watched = Some(Watched::default());
+    }
+
+    /// Returns the state of all links, for a person who watches: cumulative counters, the queue now, and the sojourns
+    /// since the last call.
+    pub fn state(&mut self) -> Value {
+        let Some(watched) = &mut self.watched else { return Value::Null };
+        let links = self.hops.iter().zip(&self.commons).enumerate().map(|(index, (hop, common))| {
+            let flows = watched.flows.iter().filter(|((link, _), _)| *link == index).map(|((_, flow), passed)| {
+                json!({
+                    "flow": watched.names.get(flow).map(flow_words),
+                    "packets": passed.packets,
+                    "bytes": passed.bytes,
+                    "drops": passed.drops,
+                    "marks": passed.marks,
+                    "sojourn_ms": passed.sojourn.as_millis_f64(),
+                })
+            });
+            json!({
+                "link": index,
+                "qdisc": hop.link().qdisc.to_string(),
+                "rate_bps": hop.rate().0,
+                "delay_ms": hop.delay().as_millis_f64(),
+                "queued": hop.waiting(),
+                "backlog": hop.qdisc().backlog(),
+                "packets": common.packets,
+                "bytes": common.bytes,
+                "drops": common.drops,
+                "sojourn_us": watched.sojourns.remove(&index).unwrap_or_default().as_json(),
+                "flows": flows.collect::<Vec<_>>(),
+            })
+        });
+        json!({ "at_s": self.now.as_secs_f64(), "links": links.collect::<Vec<_>>() })
+    }
+
+    /// Changes a link by a line for `tc`: the parameters of its discipline, or another discipline.
+    ///
+    /// # Errors
+    /// There is no such link, or the line is not sound.
+    pub fn change_qdisc(&mut self, link: usize, line: &str) -> Result<(), String> {
+        let present =
+            &self.hops.get(link).ok_or_else(|| format!("link = {link}: there are {}", self.hops.len()))?.link().qdisc;
+        let change = match present.changed(line) {
+            Ok(change) => QdiscChange::Parameters(change),
+            Err(_) => QdiscChange::Discipline(line.parse().map_err(|error| format!("qdisc = {line}: {error}"))?),
+        };
+        self.change(link, &Change::Qdisc(change))
     }
 
     /// The namespaces of the ports.
@@ -267,7 +339,12 @@ impl Path {
     /// # Errors
     /// The discipline does not take the change.
     pub fn change(&mut self, link: usize, change: &Change) -> Result<(), String> {
-        let changed = self.hops[link].change(self.now, change, &self.pool, &mut self.done);
+        let count = self.hops.len();
+        let hop = self.hops.get_mut(link).ok_or_else(|| format!("link = {link}: there are {count}"))?;
+        let changed = hop.change(self.now, change, &self.pool, &mut self.done);
+        if let Change::Delay(delay) = change {
+            self.lookahead = self.lookahead.min(*delay);
+        }
         self.settle(link);
         changed
     }
@@ -361,7 +438,7 @@ impl Path {
         let second = (facts.hosts[1] >> 16 & 0xff) as usize;
         let to = match facts.hosts[1] >> 24 {
             10 if second >= RIGHT => Place::Right(second - RIGHT),
-            10 => Place::Left(second.checked_sub(1)?),
+            10 => Place::Left(second.checked_sub(LEFT)?),
             _ => return None,
         };
         let receiver = self.ports.iter().position(|port| port.place == to)?;
@@ -423,6 +500,19 @@ impl Path {
 
     fn record(&mut self, link: usize, packet: &Packet, fate: probe::Fate, start: Time, end: Time) {
         let facts = &packet.facts;
+        if let Some(watched) = &mut self.watched {
+            let passed = watched.flows.entry((link, packet.hash)).or_default();
+            if fate == probe::Fate::Delivered {
+                passed.sojourn = start.since(packet.arrival);
+                passed.packets += 1;
+                passed.bytes += u64::from(packet.wire);
+                passed.marks += u64::from(facts.tos & 3 == 3 && packet.ecn_in != Ecn::Ce);
+                watched.sojourns.entry(link).or_default().add(passed.sojourn);
+            } else {
+                passed.drops += 1;
+            }
+            watched.names.entry(packet.hash).or_insert(*facts);
+        }
         let record = probe::Packet {
             link: link as u16,
             fate,
@@ -449,6 +539,12 @@ impl Path {
         let flow = *self.flows.entry((facts.hosts, facts.ports, facts.protocol)).or_insert(next);
         flow.wrapping_mul(2_654_435_769)
     }
+}
+
+/// Returns a flow's addresses and ports as text.
+fn flow_words(facts: &Facts) -> String {
+    let end = |which: usize| format!("{}:{}", std::net::Ipv4Addr::from(facts.hosts[which]), facts.ports[which]);
+    format!("{} > {}", end(0), end(1))
 }
 
 /// Returns the least delay between a link and a host behind it, at any time of the run.
@@ -536,7 +632,7 @@ mod tests {
         let (packets, left) = play(&mut path, &[(1_000, 0, 1460, 0)], &[100_000_000]);
         // 1514 bytes at 10 Mbit/s take 1211.2 us.
         assert_eq!(left, [1_000 + 1_211_200 + 20_000_000]);
-        // Of the half that the hop's own delays leave, one half is in front of the hop.
+        // The hop's own delays leave 15 ms of each way; one half of this is in front of the hop.
         let there = 1_000 + (20_000_000 - 5_000_000) / 2;
         assert_eq!((packets[0].arrival, packets[0].start, packets[0].end), (there, there, there + 1_211_200));
     }

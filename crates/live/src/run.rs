@@ -1,22 +1,27 @@
-//! One run: reads the job, builds the network, plays the flows, and writes the results into the run's folder.
+//! One run: reads the job, builds the network, plays the flows, and writes the results into the run's folder. Or a link
+//! that is up until it is stopped, for programs of the user's.
 
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use sojourn_core::units::{Span, Time};
 use sojourn_model::scenario::Scenario;
+use sojourn_traffic::flows::played::Played;
 use sojourn_traffic::flows::{self, Drain, Flows, Net};
 use sojourn_traffic::job::Job;
 use sojourn_traffic::os::Workers;
 use sojourn_traffic::run::{COUNTED, PLAYED, PROGRESS, SEEN};
 use sojourn_traffic::topology::{Network, Place};
 
+use crate::control::{self, Control};
 use crate::engine::{self, Engine};
 use crate::network;
 use crate::path;
@@ -25,36 +30,63 @@ use crate::truth::Host;
 /// Time between the end of the set-up and time zero of the run.
 const AHEAD: u64 = 20_000_000;
 
+/// A job: a run, or a link that is up.
+#[derive(Deserialize)]
+struct Asked {
+    /// For a link: whether its scenario's flows play, too.
+    #[serde(default)]
+    flows: bool,
+    /// The path of the control socket of a link; a run has none.
+    #[serde(default)]
+    control: Option<PathBuf>,
+}
+
 /// Plays the job in `folder`. Returns what the answer contains in addition to the files.
 ///
 /// # Errors
 /// A message for the user: the error of the operating system.
-pub fn play(folder: &Path, job: &str) -> Result<Value, String> {
-    let job: Job = serde_json::from_str(job).map_err(|error| format!("job.json: {error}"))?;
+pub fn play(folder: &Path, text: &str) -> Result<Value, String> {
+    let malformed = |error| format!("job.json: {error}");
+    let job: Job = serde_json::from_str(text).map_err(malformed)?;
+    let asked: Asked = serde_json::from_str(text).map_err(malformed)?;
     let scenario = job.scenario()?;
-    run(folder, &scenario).map_err(|error| error.to_string())
+    run(folder, &scenario, &asked).map_err(|error| error.to_string())
 }
 
-fn run(folder: &Path, scenario: &Scenario) -> io::Result<Value> {
+fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
     let network = Network::new(scenario);
     let places = network::host_places(&network);
     let (spaces, ports) = network::build(scenario, &network)?;
+    let hosts = [("client", Place::Right(scenario.hops.len() - 1)), ("server", Place::Left(0))];
+    let hosts = hosts.into_iter().filter_map(|(name, place)| Some((name, spaces.namespace(place).ok()?))).collect();
     let workers = spaces.into_workers()?;
     let origin = flows::clock() + AHEAD;
-    let path = path::Path::new(scenario, &network, origin);
+    let mut path = path::Path::new(scenario, &network, origin);
     debug_assert!(path.places().eq(places.iter().copied()));
+    if asked.control.is_some() {
+        path.watch();
+    }
     let (records, writer) = write_records(folder.join(SEEN))?;
-    let mut engine = Engine::new(path, ports, origin, records);
+    let (mut engine, questions) = Engine::new(path, ports, origin, records);
     engine.truth.host[0] = Host::read();
-    let (stop, latest_act) = (AtomicBool::new(false), AtomicU64::new(0));
-    let world = World { workers, folder: folder.to_owned(), latest_act: &latest_act };
+    let (stop, latest_act) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let end = if asked.control.is_some() { Time::NEVER } else { scenario.duration };
+    if let Some(socket) = &asked.control {
+        let (stop, listener) = (Arc::clone(&stop), UnixListener::bind(socket)?);
+        control::serve(listener, Control { hosts, questions, stop })?;
+    }
+    let world = World { workers, folder: folder.to_owned(), latest_act: Arc::clone(&latest_act) };
     let played = thread::scope(|scope| {
         let loop_of_path = scope.spawn(|| {
             engine.truth.realtime = engine::hurry();
-            let done = engine.play(scenario.duration, &stop);
+            let done = engine.play(end, &stop);
             (engine, done)
         });
-        let played = Flows::new(scenario, &places, &[], origin, world).and_then(Flows::play);
+        let has_flows = asked.control.is_none() || asked.flows;
+        let played = match has_flows {
+            true => Flows::new(scenario, &places, &[], origin, world).and_then(Flows::play),
+            false => Ok(Played::default()),
+        };
         if played.is_err() {
             stop.store(true, Ordering::Relaxed);
         }
@@ -65,13 +97,13 @@ fn run(folder: &Path, scenario: &Scenario) -> io::Result<Value> {
     let (mut engine, played) = played?;
     engine.truth.host[1] = Host::read();
     engine.truth.latest_act = Span(latest_act.load(Ordering::Relaxed));
-    let counted = engine.path.counted();
+    let (counted, state) = (engine.path.counted(), engine.path.state());
     let truth = engine.truth.as_json();
     drop(engine);
     writer.join().map_err(|_| io::Error::other("a bug: the writer has panicked"))??;
     fs::write(folder.join(PLAYED), serde_json::to_vec(&played)?)?;
     fs::write(folder.join(COUNTED), json!({ "links": counted }).to_string())?;
-    Ok(json!({ "origin_ns": origin, "truth": truth }))
+    Ok(json!({ "origin_ns": origin, "truth": truth, "state": state }))
 }
 
 /// The thread that writes the records.
@@ -86,13 +118,13 @@ fn write_records(path: PathBuf) -> io::Result<(mpsc::Sender<Vec<u8>>, Writer)> {
 }
 
 /// The network, as the flows use it.
-struct World<'a> {
+struct World {
     workers: Workers,
     folder: PathBuf,
-    latest_act: &'a AtomicU64,
+    latest_act: Arc<AtomicU64>,
 }
 
-impl Net for World<'_> {
+impl Net for World {
     fn inside<T: Send + 'static>(
         &mut self,
         place: Place,

@@ -1,4 +1,4 @@
-//! What a sender of TCP learns, seen from the wire: bytes acknowledged, round-trip times, and retransmissions.
+//! Bytes acknowledged, round-trip times and retransmissions of TCP senders, seen from the wire.
 //!
 //! This module is pure. The times are those at which packets leave and reach the hosts, so that an RTT lacks only the
 //! time that the host itself takes. As a sender does, it takes no RTT from a segment that was sent twice (RFC 6298 §3).
@@ -159,7 +159,7 @@ mod tests {
         }
         assert_eq!(acked(&mut senders, 25_000, start.wrapping_add(200)), Some((200, 20)));
         assert_eq!(acked(&mut senders, 26_000, start.wrapping_add(200)), None, "a second ACK of the same");
-        assert_eq!(acked(&mut senders, 27_000, start.wrapping_add(900)), None, "an ACK of what was never sent");
+        assert_eq!(acked(&mut senders, 27_000, start.wrapping_add(900)), None, "an ACK of bytes that were never sent");
     }
 
     #[test]

@@ -49,6 +49,7 @@ fn play_in_child(folder: &Path, job: &str) -> bool {
         -1 => end(folder, Err(format!("fork: {}", std::io::Error::last_os_error()))),
         0 => {
             die_with_parent();
+            network::show_own_processes();
             end(folder, run::play(folder, job))
         }
         child => {

@@ -47,7 +47,8 @@ impl Lateness {
         Some(upper(found).min(self.max))
     }
 
-    fn as_json(&self) -> Value {
+    /// Returns quantiles in microseconds.
+    pub fn as_json(&self) -> Value {
         let us = |ns: Option<u64>| ns.map(|ns| (ns as f64 / 100.0).round() / 10.0);
         let max = (self.total > 0).then_some(self.max);
         json!({
@@ -100,7 +101,7 @@ impl Host {
     }
 }
 
-/// What is known about a run's truth at its end.
+/// A run's measures of its own truth, at its end.
 #[derive(Clone, Default, Debug)]
 pub struct Truth {
     /// How late frames left the path.

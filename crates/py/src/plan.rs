@@ -310,6 +310,11 @@ impl Plan {
         })
     }
 
+    /// The reason why this host cannot play a run in the world `live`; None if it can.
+    fn live_refusal(&self, py: Python<'_>, index: usize) -> PyResult<Option<String>> {
+        py.detach(|| Ok(sojourn_live::express::refusal(&*self.scenario(index)?, &sojourn_live::express::Host::read())))
+    }
+
     /// The kernel's timer ticks per second (HZ) for a run.
     fn kernel_hz(&self, py: Python<'_>, index: usize) -> PyResult<u32> {
         py.detach(|| Ok(self.plan.host(index).map_err(bug)?.hz))
@@ -335,9 +340,9 @@ impl Plan {
         serde_json::to_string(&Job { tc_lib_dir, all_counters, own, ..job }).map_err(bug)
     }
 
-    /// Evaluates the files of a guest: the applications' results, the path of the probe's file, which may be large, and
-    /// the counters; `origin` is time zero on the guest's clock.
-    #[pyo3(signature = (index, played, seen, counted, origin, *, link = "device", packets = false, series = true))]
+    /// Evaluates the files of a guest, or of a run in the world `live`: the applications' results, the path of the file
+    /// with the records, which may be large, and the counters; `origin` is time zero on the clock of the records.
+    #[pyo3(signature = (index, played, seen, counted, origin, *, world = "kernel", link = "device", packets = false, series = true))]
     #[expect(clippy::too_many_arguments, reason = "keywords of one call")]
     fn observe(
         &self,
@@ -347,6 +352,7 @@ impl Plan {
         seen: PathBuf,
         counted: PyBackedBytes,
         origin: u64,
+        world: &str,
         link: &str,
         packets: bool,
         series: bool,
@@ -358,7 +364,7 @@ impl Plan {
             let seen = Mapped::open(&seen).map_err(|error| bug(format!("{}: {error}", seen.display())))?;
             let keep = observe::Keep { packets, series };
             let output = observe::output(&scenario, mode, &played, (&seen, &counted), origin, keep).map_err(bug)?;
-            Ok(Output::new("kernel", &scenario, object(&self.plan.runs[index].set), output))
+            Ok(Output::new(world, &scenario, object(&self.plan.runs[index].set), output))
         })
     }
 }

@@ -38,12 +38,17 @@ pub fn refusal(scenario: &Scenario, kernel: &Kernel, mode: Mode) -> Option<Strin
         let name = scenario.link_name(index);
         return Some(format!("hop {name}: pause: not with gso, whose packets are longer than its headroom expects"));
     }
+    flows(scenario)
+}
+
+/// Returns the reason why real hosts cannot play the scenario's flows; `None` if they can.
+pub fn flows(scenario: &Scenario) -> Option<String> {
     if scenario.workload.entries.len() > MOST_ENTRIES {
         return Some(format!("{} flows: at most {MOST_ENTRIES}", scenario.workload.entries.len()));
     }
     if scenario.host.tsq.is_some() {
         return Some(
-            "host tsq: the guest's devices take each packet from its socket at once: nothing waits there".into(),
+            "host tsq: the hosts' devices take each packet from its socket at once: nothing waits there".into(),
         );
     }
     let entries = &scenario.workload.entries;

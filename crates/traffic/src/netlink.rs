@@ -128,7 +128,10 @@ impl Netlink {
         })
     }
 
-    fn route_message(&self, Route { to: (to, length), via, device, metrics }: &Route) -> io::Result<RouteMessage> {
+    fn route_message(
+        &self,
+        Route { to: (to, length), via, device, source, metrics }: &Route,
+    ) -> io::Result<RouteMessage> {
         let (table, scope, kind) = match via {
             Some(_) => (RouteHeader::RT_TABLE_MAIN, RouteScope::Universe, RouteType::Unicast),
             None => (TABLE_LOCAL, RouteScope::Host, RouteType::Local),
@@ -143,6 +146,7 @@ impl Netlink {
         let inet = |address: &Ipv4Addr| RouteAddress::Inet(*address);
         message.attributes.extend((*length > 0).then(|| RouteAttribute::Destination(inet(to))));
         message.attributes.extend(via.as_ref().map(|via| RouteAttribute::Gateway(inet(via))));
+        message.attributes.extend(source.as_ref().map(|source| RouteAttribute::PrefSource(inet(source))));
         message.attributes.push(RouteAttribute::Oif(self.index(device)?));
         message.attributes.extend(metrics.as_ref().map(|metrics| RouteAttribute::Metrics(route_metrics(metrics))));
         Ok(message)
@@ -212,7 +216,7 @@ mod tests {
         };
         let to = (Ipv4Addr::new(10, 101, 0, 7), 32);
         let via = Some(Ipv4Addr::new(172, 16, 0, 1));
-        let route = Route { to, via, device: "lo".to_owned(), metrics: Some(metrics) };
+        let route = Route { to, via, device: "lo".to_owned(), source: None, metrics: Some(metrics) };
         assert_eq!(
             Setting::Route(route.clone()).to_string(),
             "route add 10.101.0.7 via 172.16.0.1 dev lo initcwnd 3 rto_min 200ms quickack 1 features ecn window 28960 \

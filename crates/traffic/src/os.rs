@@ -131,6 +131,14 @@ impl Spaces {
         Ok(Workers(workers))
     }
 
+    /// Returns a namespace, for threads that [`enter`] it.
+    ///
+    /// # Errors
+    /// There is no such namespace, or there are too many open files.
+    pub fn namespace(&self, place: Place) -> io::Result<OwnedFd> {
+        self.space(Some(place))?.try_clone()
+    }
+
     fn space(&self, place: Option<Place>) -> io::Result<&OwnedFd> {
         match place {
             None => Ok(&self.first),
@@ -186,7 +194,11 @@ fn unshare() -> io::Result<()> {
     Ok(unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }?)
 }
 
-fn enter(space: impl AsFd) -> io::Result<()> {
+/// Moves the calling thread into a network namespace.
+///
+/// # Errors
+/// The operating system refuses.
+pub fn enter(space: impl AsFd) -> io::Result<()> {
     Ok(rustix::thread::move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 

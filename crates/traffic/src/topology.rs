@@ -28,9 +28,9 @@ const ENDLESS: u32 = 10_000_000;
 /// Bytes that a device adds to the IP length, an Ethernet header. Other overheads are set with `tc` (`stab`).
 const ETHERNET: i64 = 14;
 /// Second byte of the addresses of left hosts at the first router.
-const LEFT: usize = 1;
+pub const LEFT: usize = 1;
 /// Second byte of the addresses of right hosts after the first hop.
-const RIGHT: usize = 101;
+pub const RIGHT: usize = 101;
 
 /// A namespace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -143,6 +143,8 @@ pub struct Route {
     pub via: Option<Ipv4Addr>,
     /// Name of the outgoing device.
     pub device: String,
+    /// The source address of packets whose socket has none; `None` for that of the device.
+    pub source: Option<Ipv4Addr>,
     /// Metrics of the path.
     pub metrics: Option<Metrics>,
 }
@@ -181,7 +183,7 @@ impl fmt::Display for Setting {
                 "neighbour replace {address} lladdr {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x} dev {device} \
                  nud permanent"
             ),
-            Setting::Route(Route { to: (to, length), via, device, metrics }) => {
+            Setting::Route(Route { to: (to, length), via, device, source, metrics }) => {
                 f.write_str(if via.is_some() { "route add " } else { "route add local " })?;
                 match length {
                     0 => f.write_str("default")?,
@@ -190,6 +192,7 @@ impl fmt::Display for Setting {
                 }
                 via.map_or(Ok(()), |via| write!(f, " via {via}"))?;
                 write!(f, " dev {device}")?;
+                source.map_or(Ok(()), |source| write!(f, " src {source}"))?;
                 metrics.map_or(Ok(()), |metrics| write!(f, " {metrics}"))
             }
         }
@@ -364,7 +367,7 @@ impl Network {
             };
             if let Some((device, gateway)) = self.towards(here, next) {
                 let (to, device) = (hosts_behind(second), device.to_owned());
-                routes.push(Route { to, via: Some(gateway), device, metrics: None });
+                routes.push(Route { to, via: Some(gateway), device, source: None, metrics: None });
             }
         }
         routes
@@ -380,7 +383,7 @@ impl Network {
             Place::Router(_) => return Vec::new(),
         };
         let Some((device, gateway)) = self.towards(place, router) else { return Vec::new() };
-        let own = Route { to: hosts_behind(second), via: None, device: "lo".to_owned(), metrics: None };
+        let own = Route { to: hosts_behind(second), via: None, device: "lo".to_owned(), source: None, metrics: None };
         let mut routes = vec![own];
         let flows: Vec<(usize, &Entry)> =
             scenario.workload.entries.iter().enumerate().filter(|(_, entry)| chosen(entry) && routed(entry)).collect();
@@ -389,7 +392,7 @@ impl Network {
             *counts.entry(metrics(entry)).or_default() += 1;
         }
         let common = counts.iter().max_by_key(|(_, count)| **count).map(|(metrics, _)| *metrics);
-        let out = |to, metrics| Route { to, via: Some(gateway), device: device.to_owned(), metrics };
+        let out = |to, metrics| Route { to, via: Some(gateway), device: device.to_owned(), source: None, metrics };
         routes.push(out((Ipv4Addr::UNSPECIFIED, 0), common));
         let mut known = BTreeSet::new();
         for (row, entry) in flows {

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sojourn.claims import Experiment, Found
     from sojourn.disciplines import Library, Outside
     from sojourn.executors import Executor
+    from sojourn.records import RunRecord
     from sojourn.store import Store
     from sojourn.worlds import World
 
@@ -42,6 +43,7 @@ VERBS = {
     "bench": "bench",
     "check": "check",
     "claims": "claims",
+    "doctor": "doctor",
     "figures": "figures",
     "frontier": "frontier",
     "kernel": "kernel",
@@ -51,6 +53,7 @@ VERBS = {
     "report": "report",
     "rfc7928": "rfc7928",
     "run": "run",
+    "shell": "shell",
     "size": "size",
     "store": "store",
     "sweep": "sweep",
@@ -358,6 +361,14 @@ def name_skipped(skipped: Sequence[dict[str, Any]]) -> None:
     """Prints the combinations of a sweep that are not run, and why: a line each, to stderr."""
     for one in skipped:
         click.echo(f"sojourn: skipped {set_text(one['set'])}: {one['reason']}", err=True)
+
+
+def name_invalid(runs: Sequence[RunRecord]) -> None:
+    """Prints the runs that may not be believed, and why: a line each, to stderr. Only the world `live` has any."""
+    for one in runs:
+        if "invalid" in one.versions:
+            where = f"{set_text(one.result['set'])}, seed {one.result['seed']}"
+            click.echo(f"sojourn: not valid: {where}: {one.versions['invalid']}", err=True)
 
 
 def warn(warnings: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ from sojourn.cli.base import (
     library_options,
     load_plan,
     many,
+    name_invalid,
     name_skipped,
     out_option,
     outside_names,
@@ -51,19 +52,13 @@ memory_option = click.option(
 )
 
 
-def _built(_context: click.Context, _option: click.Parameter, world: str) -> str:
-    if world == "live":
-        fail("--world = live: not built yet; expected sim or kernel")
-    return world
-
-
 baseline_option = click.option(
     "--baseline",
     metavar="VALUE",
     help="The swept value that the others are compared with, seed by seed [default: the first].",
 )
 world_option = click.option(
-    "--world", type=click.Choice(WORLDS), default="sim", show_default=True, callback=_built, help="Where it runs."
+    "--world", type=click.Choice(WORLDS), default="sim", show_default=True, help="Where it runs."
 )
 
 
@@ -175,6 +170,7 @@ def run(
         )
     # The plan's own are first, and named already.
     name_skipped(done.skipped[len(plan.skipped) :])
+    name_invalid(done.runs)
     if done.spared:
         click.echo(f"sojourn: {NOT_RANDOM}", err=True)
     page = None
@@ -211,18 +207,24 @@ def world_of(
     """Where runs are to be played."""
     from sojourn.worlds import Simulator
 
-    if name == "sim":
+    if name != "kernel":
+        here = "the simulator" if name == "sim" else "the live world"
         if link != "device":
-            fail(f"--link = {link}: the simulator has no such thing; expected --world kernel with it")
+            fail(f"--link = {link}: {here} has no such thing; expected --world kernel with it")
         if kernel != "fast":
-            fail(f"--kernel = {kernel}: the simulator has none; expected --world kernel with it")
+            fail(f"--kernel = {kernel}: {here} has none; expected --world kernel with it")
         if memory != 1:
-            fail(f"--memory = {memory}: the simulator has no guest; expected --world kernel with it")
+            fail(f"--memory = {memory}: {here} has no guest; expected --world kernel with it")
         if module is not None:
-            fail(f"--qdisc-module = {module}: the simulator has no modules; expected --world kernel with it")
+            fail(f"--qdisc-module = {module}: {here} has no modules; expected --world kernel with it")
+    if name == "sim":
         return Simulator(outside=outside, patience_s=patience)
     if outside:
-        fail(f"--library = {outside[0].file}: a kernel has its own disciplines; expected --world sim with it")
+        fail(f"--library = {outside[0].file}: the world {name} does not load it; expected --world sim with it")
+    if name == "live":
+        from sojourn.live.run import Hosts
+
+        return Hosts(keep=keep)
     from sojourn.kernel.run import Guests
 
     memory_each = f"{memory}G"

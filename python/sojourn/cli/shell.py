@@ -1,0 +1,87 @@
+"""`sojourn shell`: a shell or a command behind the link of a scenario."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from sojourn import link as live
+from sojourn.cli.base import cli, fail, load_plan, many, scenario_argument, set_options
+
+STARTS_S = 0.3
+"""Seconds that programs of `--server` get to open their sockets before the command starts."""
+
+
+@cli.command(
+    context_settings={"ignore_unknown_options": True},
+    epilog="""\b
+Examples:
+  sojourn shell home-dsl
+  sojourn shell home-dsl --server 'iperf3 -s' -- iperf3 -R -c {server}
+  sojourn shell fading-link --set hop.bottleneck.rate=5mbit -- ping -c 3 {server}
+""",
+)
+@scenario_argument
+@set_options
+@click.option(
+    "--server", "servers", multiple=True, metavar="COMMAND", help="Start this on the server first; repeatable."
+)
+@click.option("--flows/--no-flows", help="Whether the scenario's own flows play too. [default: no-flows]")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def shell(
+    file: Path,
+    sets: list[tuple[str, str]],
+    seed: int | None,
+    seeds: int | None,
+    servers: tuple[str, ...],
+    flows: bool,
+    command: tuple[str, ...],
+) -> None:
+    """Open a shell, or run COMMAND, on a host behind the link of a scenario, in real time and without root.
+
+    The shell is on the client; packets to it pass the downlink. `{server}` in a command, and SOJOURN_SERVER in its
+    environment, are the address of the other host. Only these two hosts can be reached. The exit code is that of the
+    command. All that was started ends with the shell.
+    """
+    plan = load_plan(file, sets, seed, seeds or 1, ())
+    if len(plan) > 1:
+        fail(f"{file}: {many(len(plan), 'combination')} in its [sweep]: expected one; choose by --set KEY=VALUE")
+    words = list(command) or [os.environ.get("SHELL", "/bin/sh")]
+    # Ctrl-C is for the command; it reaches all programs of the terminal.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with live.Link(plan, flows=flows) as link:
+            if not command:
+                click.echo(
+                    f"sojourn: a shell on the client {link.client}; the server is {link.server}; exit ends both",
+                    err=True,
+                )
+            with Path(os.devnull).open("rb") as nothing:
+                started = [link.popen(["/bin/sh", "-c", f"exec {one}"], at="server", stdin=nothing) for one in servers]
+            if started:
+                time.sleep(STARTS_S)
+            code = link.popen(words).wait()
+            for program in started:
+                program.kill()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    for line in summary(link):
+        click.echo(line, err=True)
+    sys.exit(code if code >= 0 else 128 - code)
+
+
+def summary(link: live.Link) -> list[str]:
+    """Returns what passed the link, in a line for each queue, and whether this may be believed."""
+    lines = []
+    for name, queue in zip(link.names, link.state.get("links", ()), strict=False):
+        late = queue["sojourn_us"]
+        waited = (
+            "" if late["p50"] is None else f", sojourn p50 {late['p50'] / 1000:.3g} ms, p99 {late['p99'] / 1000:.3g} ms"
+        )
+        lines.append(f"sojourn: {name}: {many(queue['packets'], 'packet')}, {queue['drops']} dropped{waited}")
+    return lines + [f"sojourn: not valid: {reason}" for reason in link.truth.get("reasons", ())]

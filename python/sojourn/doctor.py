@@ -1,0 +1,119 @@
+"""Examines what this host can promise in each world, what is missing, and the command that adds it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from sojourn.errors import Refusal
+
+Verdict = Literal["ok", "note", "missing"]
+WORLDS = ("sim", "kernel", "live")
+PROBE_S = 2
+"""Seconds that the trial of the live world takes."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """One thing that was looked at."""
+
+    world: str
+    what: str
+    verdict: Verdict
+    """`ok`; `note` if the world works, but not as well as it could; `missing` if it does not work."""
+    said: str
+    remedy: str = ""
+    """A command, or a setting, that adds or allows it."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns it as JSON has it."""
+        return asdict(self)
+
+
+def examine(worlds: tuple[str, ...] = WORLDS) -> Iterator[Found]:
+    """Yields what is found, world by world. The live world is tried for `PROBE_S` seconds."""
+    parts: dict[str, Callable[[], Iterator[Found]]] = {"sim": _sim, "kernel": _kernel, "live": _live}
+    for world in worlds:
+        yield from parts[world]()
+
+
+def _sim() -> Iterator[Found]:
+    cores = os.cpu_count() or 1
+    yield Found("sim", "processors", "ok", f"{cores}; a sweep plays as many runs at a time")
+
+
+def _kernel() -> Iterator[Found]:
+    if platform.machine() != "x86_64":
+        yield Found("kernel", "machine", "missing", f"{platform.machine()}: User-Mode Linux needs x86_64")
+        return
+    from sojourn.kernel import modules, store
+
+    try:
+        kernel = store.find()
+    except Refusal as error:
+        yield Found("kernel", "guest kernel", "missing", str(error).split(":")[0], "sojourn kernel build")
+        return
+    yield Found("kernel", "guest kernel", "ok", f"Linux {kernel.release}, modules {', '.join(sorted(kernel.modules))}")
+    try:
+        modules.tc_plugins()
+    except Refusal as error:
+        remedy = "install a C compiler and iproute2's headers"
+        yield Found("kernel", "tc plugin", "note", f"ccaq and dualpi2 can not be played: {error}", remedy)
+    else:
+        yield Found("kernel", "tc plugin", "ok", "ccaq and dualpi2 can be played")
+
+
+def _live() -> Iterator[Found]:
+    from sojourn.live.run import find_program
+
+    try:
+        find_program()
+    except Refusal as error:
+        yield Found("live", "program", "missing", str(error))
+        return
+    found = trial()
+    if isinstance(found, str):
+        remedy = "sysctl -w kernel.unprivileged_userns_clone=1, or run as root" if "namespaces" in found else ""
+        yield Found("live", "namespaces", "missing", found, remedy)
+        return
+    yield Found("live", "namespaces", "ok", "root" if os.geteuid() == 0 else "of this user")
+    if found["realtime"] == "yes":
+        yield Found("live", "scheduling", "ok", "real-time")
+    else:
+        remedy = "ulimit -r 10 (limits.conf: rtprio), or run as root"
+        yield Found("live", "scheduling", "note", "not real-time: frames leave later when the host is busy", remedy)
+    verdict: Verdict = "note" if "invalid" in found else "ok"
+    yield Found("live", "lateness of frames", verdict, f"{found['late_us']} \N{MICRO SIGN}s, 100 Mbit/s, 10 ms")
+    yield Found("live", "processor", "ok", f"{float(found['cpu_share']):.0%} of one core for this path")
+    if (cores := os.cpu_count() or 1) < 2:
+        yield Found("live", "processors", "note", f"{cores}: hosts and path take it from each other")
+    controls = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+    known = controls.read_text(encoding="utf-8").split() if controls.exists() else []
+    lacking = [name for name in ("bbr",) if name not in known]
+    remedy = f"modprobe tcp_{lacking[0]}" if lacking else ""
+    yield Found("live", "congestion control", "note" if lacking else "ok", ", ".join(known), remedy)
+    for program in ("iperf3", "ping", "curl"):
+        if shutil.which(program) is None:
+            yield Found("live", program, "note", "is not installed; examples use it", f"install {program}")
+
+
+def trial() -> dict[str, str] | str:
+    """Plays a path of 100 Mbit/s and 10 ms. Returns what the run says about its truth, or why it can not be played."""
+    import sojourn as sj
+    from sojourn.live.run import Hosts
+
+    hop = {"name": "link", "rate": "100mbit", "delay": "5ms", "qdisc": "fq_codel"}
+    flow = {"kind": "bulk", "name": "bulk", "rtt": "10ms"}
+    document = {"title": "a trial", "duration": f"{PROBE_S}s", "hop": [hop], "flow": [flow]}
+    try:
+        results = sj.run(sj.load(document), world=Hosts(), on=1)
+    except (Refusal, OSError) as error:
+        return str(error)
+    if not results.runs:
+        return "; ".join(one["reason"] for one in results.skipped) or "no run was played"
+    return results.runs[0].versions

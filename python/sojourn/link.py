@@ -1,0 +1,259 @@
+"""A link that is up between two hosts, for programs of the user's: `sojourn shell`, and a fixture for tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Literal
+
+from sojourn import _core
+from sojourn.api import load
+from sojourn.errors import Refusal, nearest_of
+from sojourn.kernel.guest import End
+from sojourn.line import rate_of, seconds_of
+from sojourn.live.run import ENDED, JOB, answer_of, find_program
+
+CONTROL = "control"
+"""The control socket, in the link's folder."""
+CLIENT, SERVER = "10.101.0.1", "10.1.0.1"
+"""The addresses of the hosts: the client is right of the path, where packets of the downlink arrive."""
+UP_S = 10.0
+"""Seconds after which a link that is not up has failed."""
+Host = Literal["client", "server"]
+Stream = int | IO[Any] | None
+
+
+def plan_of(rate: str, rtt: str, qdisc: str = "fq_codel", up: str | None = None) -> _core.Plan:
+    """Returns the plan of a plain link: one hop with a rate, a base RTT and a discipline, in both directions. `up` is
+    the rate from the client to the server, if it differs.
+    """
+    one = {"rate": rate, "qdisc": qdisc}
+    hop = {"name": "link", "down": one, "up": {**one, "rate": up or rate}}
+    flow = {"kind": "pings", "name": "pings", "rtt": rtt}
+    return load({"title": f"{rate}, {rtt}, {qdisc}", "duration": "1s", "hop": [hop], "flow": [flow]})
+
+
+class Program:
+    """A program that runs on a host of a link."""
+
+    def __init__(self, connection: socket.socket, argv: Sequence[str]) -> None:
+        self.argv = list(argv)
+        self._connection = connection
+        self.returncode: int | None = None
+        """The exit code; negative: the signal that ended it. None while it runs."""
+
+    def wait(self, timeout_s: float | None = None) -> int:
+        """Waits for its end, and returns its exit code. Raises subprocess.TimeoutExpired, and Refusal if it could not
+        be started.
+        """
+        if self.returncode is None:
+            self._connection.settimeout(timeout_s)
+            try:
+                answer = _read_line(self._connection)
+            except TimeoutError:
+                raise subprocess.TimeoutExpired(self.argv, timeout_s or 0.0) from None
+            self._connection.close()
+            if "error" in answer:
+                raise Refusal(answer["error"])
+            self.returncode = answer["exit"] if answer["exit"] is not None else -answer["signal"]
+        return self.returncode
+
+    def kill(self) -> None:
+        """Kills it, if it still runs."""
+        if self.returncode is None:
+            self._connection.close()
+            self.returncode = -signal.SIGKILL
+
+
+class Link:
+    """A link that is up: a context manager. All that runs behind it ends with it.
+
+    Raises Refusal if this host cannot do it.
+    """
+
+    def __init__(self, plan: _core.Plan, *, index: int = 0, flows: bool = False) -> None:
+        if (reason := plan.live_refusal(index)) is not None:
+            raise Refusal(reason)
+        self.client, self.server = CLIENT, SERVER
+        self.names = [hop["name"] for hop in plan.describe(index)["hops"]]
+        """The names of the queues, in the order of the links."""
+        self._programs: list[Program] = []
+        self.truth: dict[str, Any] = {}
+        """How well the link kept its times, known when it has ended."""
+        self.state: dict[str, Any] = {}
+        """The counters of the link at its end."""
+        self._temporary = tempfile.TemporaryDirectory(prefix="sojourn-link-")
+        self.folder = Path(self._temporary.name)
+        control = str(self.folder / CONTROL)
+        job = json.loads(plan.kernel_job(index, sink="program")) | {"control": control, "flows": flows}
+        (self.folder / JOB).write_text(json.dumps(job))
+        self._begin = time.monotonic()
+        self._process = subprocess.Popen(
+            [str(find_program()), str(self.folder)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        try:
+            self._await(control)
+        except BaseException:
+            self._process.kill()
+            self._process.wait()
+            self._temporary.cleanup()
+            raise
+
+    def _await(self, control: str) -> None:
+        while not Path(control).exists():
+            if self._process.poll() is not None or time.monotonic() - self._begin > UP_S:
+                self._answer()
+                raise Refusal(f"the link was not up within {UP_S:g} s")
+            time.sleep(0.002)
+
+    def _answer(self) -> dict[str, Any]:
+        self._process.kill()
+        code = self._process.wait()
+        return answer_of(self.folder, End(code, "", "", time.monotonic() - self._begin))
+
+    def __enter__(self) -> Link:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the link and all that runs behind it."""
+        for program in self._programs:
+            program.kill()
+        if self._process.poll() is None:
+            with suppress(OSError):
+                self._ask({"do": "stop"})
+            try:
+                self._process.wait(UP_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        if (self.folder / ENDED).exists():
+            answer = json.loads((self.folder / ENDED).read_text(encoding="utf-8"))
+            self.truth, self.state = answer.get("truth", {}), answer.get("state", {})
+        self._temporary.cleanup()
+
+    def popen(
+        self,
+        argv: Sequence[str],
+        *,
+        at: Host = "client",
+        stdin: Stream = None,
+        stdout: Stream = None,
+        stderr: Stream = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+    ) -> Program:
+        """Starts a program on a host, with these streams; None is that of this process. The environment has the hosts'
+        addresses as SOJOURN_SERVER and SOJOURN_CLIENT, and in `argv` they replace `{server}` and `{client}`.
+        """
+        words = [word.replace("{server}", self.server).replace("{client}", self.client) for word in argv]
+        own = {"SOJOURN_SERVER": self.server, "SOJOURN_CLIENT": self.client}
+        request = {
+            "do": "run",
+            "at": at,
+            "argv": words,
+            "env": dict(os.environ if env is None else env) | own,
+            "cwd": os.fspath(cwd or Path.cwd()),
+        }
+        with Path(os.devnull).open("r+b") as nothing:
+            usual = zip((stdin, stdout, stderr), (0, 1, 2), strict=True)
+            given = [_descriptor(stream, own, nothing.fileno()) for stream, own in usual]
+            program = Program(self._send(request, given), words)
+        self._programs.append(program)
+        return program
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        at: Host = "client",
+        timeout_s: float | None = None,
+        check: bool = False,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a program on a host to its end, and returns its output as text."""
+        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+            with Path(os.devnull).open("rb") as nothing:
+                program = self.popen(argv, at=at, stdin=nothing, stdout=out, stderr=err, env=env, cwd=cwd)
+            try:
+                code = program.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                program.kill()
+                raise
+            out.seek(0)
+            err.seek(0)
+            done = subprocess.CompletedProcess(program.argv, code, out.read(), err.read())
+        if check:
+            done.check_returncode()
+        return done
+
+    def set(
+        self, queue: str | None = None, *, rate: str | None = None, delay: str | None = None, qdisc: str | None = None
+    ) -> None:
+        """Changes a queue's link while it is up: its rate, its delay, its discipline or parameters of this. `queue` is
+        a name such as `link` or `link.reverse`; None is the first one. Raises Refusal for a value that is not sound.
+        """
+        name = self.names[0] if queue is None else queue
+        if name not in self.names:
+            raise Refusal(f"{name}: expected one of {', '.join(self.names)}{nearest_of(name, self.names)}")
+        request: dict[str, Any] = {"do": "set", "link": self.names.index(name), "qdisc": qdisc}
+        if rate is not None:
+            request["rate"] = rate_of(rate)
+            if request["rate"] is None:
+                raise Refusal(f"rate = {rate}: expected a rate such as 10mbit")
+        if delay is not None:
+            seconds = seconds_of(delay)
+            if seconds is None:
+                raise Refusal(f"delay = {delay}: expected a time such as 20ms")
+            request["delay_ns"] = round(seconds * 1e9)
+        self._ask(request)
+
+    def stats(self) -> dict[str, Any]:
+        """Returns the state of the links: rate, queue and counters, by link and by flow, and the sojourns since the
+        last call in microseconds.
+        """
+        return self._ask({"do": "stats"})
+
+    def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        with self._send(request, []) as connection:
+            answer = _read_line(connection)
+        if answer and "error" in answer:
+            raise Refusal(answer["error"])
+        return answer
+
+    def _send(self, request: Mapping[str, Any], streams: Sequence[int]) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.connect(str(self.folder / CONTROL))
+        line = (json.dumps(request) + "\n").encode()
+        sent = socket.send_fds(connection, [line], list(streams)) if streams else 0
+        connection.sendall(line[sent:])
+        return connection
+
+
+def _descriptor(stream: Stream, usual: int, nothing: int) -> int:
+    if stream is None or stream == subprocess.DEVNULL:
+        return usual if stream is None else nothing
+    return stream if isinstance(stream, int) else stream.fileno()
+
+
+def _read_line(connection: socket.socket) -> dict[str, Any]:
+    with connection.makefile("rb") as lines:
+        line = lines.readline()
+    if not line:
+        raise Refusal("the link has ended")
+    found: dict[str, Any] = json.loads(line)
+    return found

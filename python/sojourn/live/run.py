@@ -1,0 +1,147 @@
+"""Plays runs of a scenario in the world `live`. The program `sojourn-live` plays each run, and the files that it writes
+become the result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+from sojourn import _core
+from sojourn.errors import Refusal
+from sojourn.kernel.guest import End, supervise
+from sojourn.kernel.run import COUNTED, PLAYED, PROGRESS, SEEN
+
+JOB, ENDED = "job.json", "ended.json"
+PROGRAM = "sojourn-live"
+PATIENCE_S = 60.0
+"""Seconds that a run may take longer than its simulated time, for its set-up and its end."""
+ALONE = threading.Lock()
+"""One run at a time: two runs would take the processors from each other."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """The result of a run: a `sojourn.worlds.Played`."""
+
+    output: _core.Output
+    cpu_s: float
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """The world `live`."""
+
+    keep: Path | None = None
+    """The folder in which the runs' own files are kept, in one folder for each run. None: they are deleted."""
+    name: ClassVar[str] = "live"
+
+    def key(self, _plan: _core.Plan, _index: int) -> dict[str, str]:
+        """The host's kernel, and the program that plays the path."""
+        return {"linux": platform.release(), "live_digest": _digest(find_program())}
+
+    def refusal(self, plan: _core.Plan, index: int) -> str | None:
+        """Returns the reason why this host cannot play a run, or None if it can."""
+        return plan.live_refusal(index)
+
+    def play(
+        self, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool
+    ) -> Played | None:
+        """Plays a run in real time, and reads the files that it wrote. Returns None if it was stopped."""
+        with ALONE, tempfile.TemporaryDirectory(prefix="sojourn-live-") as temporary:
+            folder = self.keep / f"{index:04d}" if self.keep else Path(temporary)
+            folder.mkdir(parents=True, exist_ok=True)
+            return self._play_in(folder, plan, index, progress, packets=packets, series=series)
+
+    def _play_in(
+        self, folder: Path, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool
+    ) -> Played | None:
+        duration_s = plan.runs[index]["duration_s"]
+        (folder / JOB).write_text(plan.kernel_job(index, sink="program"))
+        (folder / ENDED).unlink(missing_ok=True)
+
+        def watch() -> bool:
+            progress.tell(_played_s(folder))
+            return progress.stopped
+
+        command, environment = [str(find_program()), str(folder.resolve())], {"PATH": os.environ.get("PATH", "")}
+        limit_s = duration_s + PATIENCE_S
+        end = supervise(command, "/", environment, cpu=None, timeout_s=limit_s, stop=watch, pinned=False)
+        if end.verdict == "stop":
+            return None
+        answer = answer_of(folder, end)
+        output = plan.observe(
+            index,
+            (folder / PLAYED).read_bytes(),
+            folder / SEEN,
+            (folder / COUNTED).read_bytes(),
+            answer["origin_ns"],
+            world="live",
+            packets=packets,
+            series=series,
+        )
+        progress.tell(duration_s)
+        return Played(output, end.wall_s, self.key(plan, index) | truth_words(answer["truth"]))
+
+
+def truth_words(truth: dict[str, Any]) -> dict[str, str]:
+    """Returns what a run's record says about its truth, in words. `invalid` is there only if the run is not valid."""
+    late = ", ".join(f"{share} {value:g}" for share, value in truth["late_us"].items() if value is not None)
+    words = {
+        "late_us": late or "no frame left",
+        "realtime": "yes" if truth["realtime"] else "no",
+        "cpu_share": f"{truth['cpu_share']:.2f}",
+    }
+    return words if truth["valid"] else words | {"invalid": "; ".join(truth["reasons"])}
+
+
+def answer_of(folder: Path, end: End) -> dict[str, Any]:
+    """Returns the program's answer. Raises Refusal if it has none, or if it is an error."""
+    if end.verdict == "time":
+        raise Refusal(f"{PROGRAM} did not end in time and was killed")
+    try:
+        answer = json.loads((folder / ENDED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        last = end.console.strip().splitlines()[-1:] or ["it said nothing"]
+        raise Refusal(f"{PROGRAM} ended (exit code {end.exit}) without an answer; its last words: {last[0]}") from None
+    if not answer["ok"]:
+        raise Refusal(answer["error"])
+    return dict(answer)
+
+
+def find_program() -> Path:
+    """Returns the program: that of the environment variable SOJOURN_LIVE, or the one in the command's folder or the
+    PATH.
+    """
+    asked = os.environ.get("SOJOURN_LIVE")
+    beside = Path(sys.executable).parent / PROGRAM
+    found = asked or (str(beside) if beside.exists() else shutil.which(PROGRAM))
+    if not found or not Path(found).exists():
+        raise Refusal(
+            f"{PROGRAM} is not in the command's folder: install the wheel again, or name it in the environment, "
+            "SOJOURN_LIVE=PROGRAM"
+        )
+    return Path(found).resolve()
+
+
+def _played_s(folder: Path) -> float:
+    try:
+        return int((folder / PROGRESS).read_text() or 0) / 1e9
+    except (OSError, ValueError):
+        return 0.0
+
+
+@cache
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()

@@ -1,0 +1,331 @@
+"""The live world: runs between real hosts, links that are up for programs, and what is left of them: nothing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import sojourn as sj
+from conftest import Run, skip_loudly
+from sojourn import _core, doctor
+from sojourn.errors import Refusal
+from sojourn.link import Link, plan_of
+from sojourn.live.run import find_program
+
+SCENARIO = """\
+title = "A live link"
+duration = "2s"
+[[hop]]
+name = "bottleneck"
+rate = "20mbit"
+delay = "5ms"
+qdisc = "fq_codel"
+[[flow]]
+kind = "bulk"
+name = "bulk"
+rtt = "20ms"
+count = 2
+[[flow]]
+kind = "pings"
+name = "ping"
+rtt = "20ms"
+interval = "20ms"
+"""
+
+
+@pytest.fixture(scope="module")
+def live() -> None:
+    """Skips where this host cannot play the live world."""
+    if isinstance(why := doctor.trial(), str):
+        skip_loudly(why)
+
+
+@pytest.fixture
+def link(live: None) -> Iterator[Link]:
+    with Link(plan_of("20mbit", "20ms")) as up:
+        yield up
+
+
+def processes() -> set[str]:
+    """The processes of the live world, by their command lines."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0].endswith(b"sojourn-live"):
+            found.add(f"{folder.name} {words}")
+    return found
+
+
+# ---- runs ----
+
+
+def test_a_run_has_the_measures_of_every_world_and_says_how_true_it_is(
+    live: None, sojourn: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "live.toml"
+    file.write_text(SCENARIO)
+    (run,) = json.loads(sojourn("run", file, "--world", "live", "-f", "json").stdout)["runs"]
+    assert run["world"] == "live"
+    hop = run["hops"]["bottleneck"]
+    assert hop["delivered_packets"] > 1000, "at 20 Mbit/s in two seconds"
+    assert 0.5 < hop["utilisation"] <= 1.0
+    assert {flow["name"] for flow in run["flows"]} == {"bulk.0", "bulk.1", "ping"}
+    assert all(flow["goodput_mbit"] > 1 for flow in run["flows"] if flow["kind"] == "bulk")
+    ping = next(flow for flow in run["flows"] if flow["kind"] == "pings")
+    assert ping["rtt_ms"]["p50"] >= 20.0, "no packet is early"
+    assert hop["stats"]["packets"] >= hop["delivered_packets"]
+    said = run["live"]
+    assert said["late_us"].startswith("p50 ")
+    assert set(said) - {"invalid"} == {"late_us", "realtime", "cpu_share"}
+
+
+def test_a_replay_of_the_recorded_arrivals_gives_every_packet_the_same_fate(
+    live: None, sojourn: Run, tmp_path: Path
+) -> None:
+    """The discipline of a live run decides by the arrivals alone, however late the program was."""
+    file = tmp_path / "live.toml"
+    file.write_text(SCENARIO.replace('"fq_codel"', '"codel"'))
+    sojourn("run", file, "--world", "live", "--packets", "--out", tmp_path / "out", "-f", "json")
+    (packets,) = (tmp_path / "out").glob("**/*packets*.parquet")
+    rows = [one for one in pq.read_table(packets).to_pylist() if one["link"] == 0]
+    rows.sort(key=lambda one: (one["arrival_ns"], one["end_ns"]))
+    trace = ["time_ns,op,flow,bytes,ecn"]
+    trace += [f"{one['arrival_ns']},enqueue,{one['connection']},{one['bytes']},{one['ecn_in']}" for one in rows]
+    (tmp_path / "t.csv").write_text("\n".join(trace) + "\n")
+    said = sojourn("replay", tmp_path / "t.csv", "--qdisc", "codel", "--rate", "20mbit").stdout
+    replayed = [(one["fate"][:7], int(one["fate_ns"])) for one in csv.DictReader(io.StringIO(said))]
+    dropped = [one["fate"] != 0 for one in rows]
+    played = [("dropped" if one["fate"] else "deliver", one["start_ns"]) for one in rows]
+    # At the end, packets are missing that were still queued.
+    assert replayed[:-100] == played[:-100]
+    assert 0 < sum(dropped) < len(rows) / 10, "CoDel drops some"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--set", "flow.bulk.cc=westwood"), "westwood"),
+        (("--set", "hop.bottleneck.qdisc=hhf"), "only the kernel has it; expected --world kernel"),
+        (("--link", "htb"), "--link = htb: the live world has no such thing; expected --world kernel with it"),
+    ],
+)
+def test_what_this_world_does_not_have_is_refused_before_anything_runs(
+    sojourn: Run, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    file = tmp_path / "live.toml"
+    file.write_text(SCENARIO)
+    done = sojourn("run", file, "--world", "live", *words, code=2)
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_host_that_allows_no_namespaces_is_told_by_which_setting_it_would(tmp_path: Path) -> None:
+    """A program without capabilities, in a user namespace in which no other may be made."""
+    job = json.loads(sj.load(plan_document()).kernel_job(0, sink="program"))
+    (tmp_path / "job.json").write_text(json.dumps(job))
+    no_more = "echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set=-all --inh-caps=-all"
+    command = ["unshare", "-Ur", "sh", "-c", f"{no_more} {find_program()} {tmp_path}"]
+    if subprocess.run([*command[:2], "true"], check=False).returncode != 0:
+        skip_loudly("no user namespaces")
+    subprocess.run(command, check=False, timeout=30, stderr=subprocess.DEVNULL)
+    answer = json.loads((tmp_path / "ended.json").read_text())
+    assert answer["ok"] is False
+    assert "user namespaces" in answer["error"]
+    assert "kernel.unprivileged_userns_clone = 1" in answer["error"]
+
+
+def plan_document() -> dict[str, object]:
+    hop = {"name": "link", "rate": "1mbit", "qdisc": "pfifo"}
+    return {"duration": "1s", "hop": [hop], "flow": [{"kind": "bulk", "rtt": "9ms"}]}
+
+
+# ---- links for programs ----
+
+
+def test_a_program_on_the_client_reaches_one_on_the_server(link: Link) -> None:
+    serve = "import socket; s = socket.create_server(('{server}', 7000)); c, _ = s.accept(); c.sendall(b'hello')"
+    ask = (
+        "import socket, time\n"
+        "for _ in range(200):\n"
+        "    try: c = socket.create_connection(('{server}', 7000)); break\n"
+        "    except OSError: time.sleep(0.02)\n"
+        "print(c.getpeername()[0], c.getsockname()[0], c.recv(9).decode())"
+    )
+    server = link.popen([sys.executable, "-c", serve], at="server")
+    done = link.run([sys.executable, "-c", ask], timeout_s=30, check=True)
+    assert done.stdout.split() == [link.server, link.client, "hello"]
+    assert server.wait(10) == 0
+    down, up = link.stats()["links"]
+    assert down["packets"] > 2
+    assert up["packets"] > 2
+    assert any(f"{link.server}:7000 > {link.client}" in flow["flow"] for flow in down["flows"])
+
+
+def test_a_program_has_its_environment_its_exit_code_and_its_signal(link: Link) -> None:
+    done = link.run(
+        ["sh", "-c", "echo $SOJOURN_SERVER $OWN; pwd; exit 3"], env={"OWN": "x", "PATH": os.environ["PATH"]}, cwd="/"
+    )
+    assert (done.stdout, done.returncode) == (f"{link.server} x\n/\n", 3)
+    assert link.run(["sh", "-c", "kill -9 $$"]).returncode == -9
+    with pytest.raises(Refusal, match="no-such-program"):
+        link.run(["no-such-program"])
+    with pytest.raises(subprocess.TimeoutExpired):
+        link.run(["sleep", "60"], timeout_s=0.3)
+    program = link.popen(["sleep", "61"])
+    program.kill()
+    deadline = time.monotonic() + 5
+    while "sleep\0" + "61" in alive() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert "sleep\0" + "61" not in alive()
+
+
+def alive() -> str:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            found.append((folder / "cmdline").read_bytes().decode(errors="replace"))
+        except OSError:
+            continue
+    return "\n".join(found)
+
+
+def test_a_link_is_changed_while_it_is_up(link: Link) -> None:
+    link.set(rate="5mbit", delay="7ms", qdisc="codel target 9ms")
+    link.set("link.reverse", qdisc="fq_codel target 15ms")
+    down, up = link.stats()["links"]
+    assert (down["rate_bps"], down["delay_ms"]) == (5_000_000, 7.0)
+    assert down["qdisc"] == "codel limit 1000 target 9ms"
+    assert "target 15ms" in up["qdisc"]
+    for change, said in (
+        ({"queue": "lnk"}, "expected one of link, link.reverse; nearest is link"),
+        ({"rate": "fast"}, "rate = fast: expected a rate such as 10mbit"),
+        ({"qdisc": "kodel"}, 'did you mean "codel"'),
+    ):
+        with pytest.raises(Refusal, match=said):
+            link.set(**change)
+
+
+def test_the_end_of_a_link_ends_all_that_runs_behind_it(live: None) -> None:
+    with Link(plan_of("20mbit", "20ms")) as up:
+        up.popen(["sleep", "62"])
+        up.popen(["sh", "-c", "setsid sleep 63 & disown; sleep 64"], at="server")
+        folder = up.folder
+        time.sleep(0.2)
+    assert up.truth["valid"] in (True, False)
+    assert not folder.exists()
+    assert not any(f"sleep\0{number}" in alive() for number in (62, 63, 64))
+
+
+@pytest.mark.parametrize("moment_s", [0.0, 0.02, 0.1, 0.4])
+def test_nothing_is_left_of_a_run_that_is_killed(live: None, tmp_path: Path, moment_s: float) -> None:
+    """SIGKILL of the process that waits for the run: its namespaces go with their last process."""
+    before = processes()
+    code = f"import sojourn as sj; sj.run(sj.load({str(tmp_path / 'live.toml')!r}), world='live')"
+    (tmp_path / "live.toml").write_text(SCENARIO.replace('"2s"', '"60s"'))
+    child = subprocess.Popen([sys.executable, "-c", code])
+    deadline = time.monotonic() + 20
+    while not processes() - before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(moment_s)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    deadline = time.monotonic() + 5
+    while processes() - before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert processes() - before == set()
+
+
+def test_links_do_not_meet_and_nest(live: None) -> None:
+    one = "import socket; s = socket.create_server(('{server}', 7001)); print('up', flush=True); s.accept()"
+    with Link(plan_of("20mbit", "20ms")) as first, Link(plan_of("20mbit", "20ms")) as second:
+        first.popen([sys.executable, "-c", one], at="server", stdout=subprocess.DEVNULL)
+        ask = "import socket; socket.create_connection(('{server}', 7001), 2)"
+        assert "ConnectionRefusedError" in second.run([sys.executable, "-c", ask]).stderr
+        inner = (
+            "from sojourn.link import Link, plan_of\n"
+            "with Link(plan_of('1mbit', '10ms')) as up: print(up.run(['sh', '-c', 'echo inner']).stdout)"
+        )
+        assert first.run([sys.executable, "-c", inner], timeout_s=60, check=True).stdout.strip() == "inner"
+
+
+def test_a_test_of_a_sample_project_has_links_of_its_own(live: None, tmp_path: Path) -> None:
+    """As the how-to shows it, with tests in parallel; a link is up in less than a second even here."""
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["sojourn.testing"]\n')
+    (tmp_path / "test_sample.py").write_text(
+        "import pytest, time\n"
+        "@pytest.mark.parametrize('rate', ['1mbit', '10mbit', '100mbit'])\n"
+        "def test_link(sojourn_link, rate):\n"
+        "    begin = time.monotonic()\n"
+        "    link = sojourn_link(rate, '20ms')\n"
+        "    assert time.monotonic() - begin < 5\n"
+        "    assert link.run(['sh', '-c', 'echo $SOJOURN_CLIENT']).stdout == link.client + '\\n'\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path)
+    assert "3 passed" in done.stdout, done.stdout
+
+
+# ---- the command ----
+
+
+def test_a_command_behind_a_link_gives_its_exit_code(live: None, sojourn: Run, tmp_path: Path) -> None:
+    file = tmp_path / "live.toml"
+    file.write_text(SCENARIO)
+    done = sojourn("shell", file, "--", "sh", "-c", "echo at $SOJOURN_CLIENT; exit 5", code=5)
+    assert "at 10.101.0.1" in done.stdout
+    assert "sojourn: bottleneck: 0 packets, 0 dropped" in done.stderr
+    swept = SCENARIO + '[sweep]\n"hop.bottleneck.qdisc" = ["codel", "fq_codel"]\n'
+    file.write_text(swept)
+    said = sojourn("shell", file, "--", "true", code=2).stderr
+    assert "2 combinations in its [sweep]: expected one; choose by --set KEY=VALUE" in said
+
+
+def test_the_doctor_says_what_each_world_needs(sojourn: Run) -> None:
+    found = json.loads(sojourn("doctor", "sim", "kernel", "-f", "json").stdout)["found"] if has_kernel() else []
+    live = [one.as_dict() for one in doctor.examine(("sim", "live"))]
+    assert {one["world"] for one in [*found, *live]} >= {"sim", "live"}
+    assert all(one["verdict"] in ("ok", "note", "missing") and one["said"] for one in [*found, *live])
+    assert next(one for one in live if one["world"] == "sim")["verdict"] == "ok"
+
+
+def has_kernel() -> bool:
+    from sojourn.kernel import find
+
+    try:
+        find()
+    except Refusal:
+        return False
+    return True
+
+
+def test_every_discipline_of_ours_can_be_played_live() -> None:
+    lines = [
+        "pfifo",
+        "codel",
+        "fq_codel",
+        "pie",
+        "cake",
+        "ccaq",
+        "htb rate 5mbit child ccaq",
+        "dualpi2",
+        "fq_pie",
+        "sfq",
+    ]
+    for line in lines:
+        document = plan_document() | {"hop": [{"name": "link", "rate": "1mbit", "qdisc": line}]}
+        plan: _core.Plan = sj.load(document)
+        assert plan.live_refusal(0) is None, line
