@@ -51,7 +51,7 @@ enum Request {
 /// A question to the loop, which alone has the path.
 pub enum Question {
     /// Change a link.
-    Change(usize, ChangeOf),
+    Change(usize, Box<ChangeOf>),
     /// Tell the state of all links.
     Stats,
 }
@@ -144,7 +144,7 @@ fn answer(stream: &UnixStream, request: Request, streams: Vec<OwnedFd>, control:
                 qdisc.map(ChangeOf::Qdisc),
             ];
             for change in changes.into_iter().flatten() {
-                ask(control, Question::Change(link, change))?;
+                ask(control, Question::Change(link, Box::new(change)))?;
             }
             Ok(json!({ "ok": true }))
         }

@@ -125,8 +125,10 @@ impl Engine {
             let done = |()| Value::Null;
             let answer = match question {
                 Question::Stats => Ok(self.path.state()),
-                Question::Change(link, ChangeOf::Link(change)) => self.path.change(link, &change).map(done),
-                Question::Change(link, ChangeOf::Qdisc(line)) => self.path.change_qdisc(link, &line).map(done),
+                Question::Change(link, change) => match *change {
+                    ChangeOf::Link(change) => self.path.change(link, &change).map(done),
+                    ChangeOf::Qdisc(line) => self.path.change_qdisc(link, &line).map(done),
+                },
             };
             // The one who asked may have gone.
             let _ = to.send(answer);

@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn a_hosts_own_addresses_are_a_local_route_of_the_local_table() {
         let to = (Ipv4Addr::new(10, 1, 0, 0), 16);
-        let message = sent(&Route { to, via: None, device: "lo".to_owned(), metrics: None });
+        let message = sent(&Route { to, via: None, device: "lo".to_owned(), source: None, metrics: None });
         let header = &message.header;
         assert_eq!((header.table, header.scope, header.kind), (TABLE_LOCAL, RouteScope::Host, RouteType::Local));
         assert!(message.attributes.contains(&RouteAttribute::Destination(RouteAddress::Inet(to.0))));
