@@ -141,6 +141,12 @@ static void ccaq_report_drops(struct Qdisc *sch)
 
 /* Packets. */
 
+/* Changes the number of packets, which others read without a lock. */
+static void ccaq_qlen_add(struct Qdisc *sch, int packets)
+{
+	WRITE_ONCE(sch->q.qlen, sch->q.qlen + packets);
+}
+
 static void ccaq_flow_append(struct ccaq_flow *flow, struct sk_buff *skb)
 {
 	skb->next = NULL;
@@ -214,6 +220,7 @@ static struct ccaq_flow *ccaq_drop(struct Qdisc *sch, struct sk_buff **to_free)
 	flow = &q->flows[fattest];
 	do {
 		skb = ccaq_flow_take(q, flow);
+		qdisc_qstats_backlog_dec(sch, skb);
 		len += qdisc_pkt_len(skb);
 		packets++;
 		ccaq_overlimit(skb, to_free);
@@ -222,9 +229,8 @@ static struct ccaq_flow *ccaq_drop(struct Qdisc *sch, struct sk_buff **to_free)
 	/* The flow's drops shall come faster too. */
 	flow->vars.count += packets;
 	q->drop_overlimit += packets;
-	sch->q.qlen -= packets;
-	sch->qstats.backlog -= len;
-	sch->qstats.drops += packets;
+	ccaq_qlen_add(sch, -packets);
+	__qdisc_qstats_drop(sch, packets);
 	return flow;
 }
 
@@ -254,7 +260,7 @@ static int ccaq_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 	q->backlogs[flow - q->flows] += len;
 	q->memory_usage += cb->mem_usage;
 	qdisc_qstats_backlog_inc(sch, skb);
-	sch->q.qlen++;
+	ccaq_qlen_add(sch, 1);
 	if (list_empty(&flow->flowchain)) {
 		list_add_tail(&flow->flowchain, &q->new_flows);
 		flow->deficit = q->quantum;
@@ -303,7 +309,7 @@ static struct sk_buff *ccaq_take(struct Qdisc *sch, struct ccaq_flow *flow,
 
 	while (flow->head) {
 		skb = ccaq_flow_take(q, flow);
-		sch->q.qlen--;
+		ccaq_qlen_add(sch, -1);
 		qdisc_qstats_backlog_dec(sch, skb);
 
 		head.sojourn = now - ccaq_skb_cb(skb)->enqueue_time;
@@ -398,7 +404,7 @@ static struct sk_buff *ccaq_peek(struct Qdisc *sch)
 	if (skb) {
 		__skb_queue_head(&sch->gso_skb, skb);
 		qdisc_qstats_backlog_inc(sch, skb);
-		sch->q.qlen++;
+		ccaq_qlen_add(sch, 1);
 	}
 	ccaq_report_drops(sch);
 	return skb;
@@ -509,7 +515,7 @@ static struct sk_buff *ccaq_take_any(struct Qdisc *sch)
 	if (!skb)
 		return ccaq_next(sch);
 	qdisc_qstats_backlog_dec(sch, skb);
-	sch->q.qlen--;
+	ccaq_qlen_add(sch, -1);
 	return skb;
 }
 

@@ -320,16 +320,15 @@ static void ccaq_shed(struct Qdisc *sch, struct ccaq_flow *flow, u32 keep,
 
 	while (skb) {
 		struct sk_buff *next = skb->next;
-		unsigned int len = qdisc_pkt_len(skb);
 
 		skb_mark_not_on_list(skb);
 		packets++;
-		bytes += len;
-		sch->qstats.backlog -= len;
+		bytes += qdisc_pkt_len(skb);
+		qdisc_qstats_backlog_dec(sch, skb);
 		qdisc_drop(skb, sch, to_free);
 		skb = next;
 	}
-	sch->q.qlen -= packets;
+	WRITE_ONCE(sch->q.qlen, sch->q.qlen - packets);
 	q->shed += packets;
 	q->flows_plimit += packets;
 	/*
@@ -409,7 +408,7 @@ static int ccaq_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 	}
 	qdisc_qstats_backlog_inc(sch, skb);
 	ccaq_flow_append(flow, skb);
-	sch->q.qlen++;
+	WRITE_ONCE(sch->q.qlen, sch->q.qlen + 1);
 	return NET_XMIT_SUCCESS;
 }
 
@@ -507,7 +506,7 @@ static struct sk_buff *ccaq_dequeue(struct Qdisc *sch)
 
 		ccaq_flow_take(flow);
 		flow->credit -= qdisc_pkt_len(skb);
-		sch->q.qlen--;
+		WRITE_ONCE(sch->q.qlen, sch->q.qlen - 1);
 		qdisc_qstats_backlog_dec(sch, skb);
 		ccaq_departure(&flow->vars, now, flow->qlen,
 			       ccaq_skb_cb(skb)->enqueue_time);
@@ -542,8 +541,8 @@ static void ccaq_reset(struct Qdisc *sch)
 			}
 		}
 	}
-	sch->q.qlen = 0;
-	sch->qstats.backlog = 0;
+	WRITE_ONCE(sch->q.qlen, 0);
+	WRITE_ONCE(sch->qstats.backlog, 0);
 	q->new_flows.first = NULL;
 	q->old_flows.first = NULL;
 	q->delayed = RB_ROOT;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * A module with faults, selected by the parameter `fault`, to show that the
- * stress harness detects each of them.
+ * stress harness detects each of them. Several are separated by commas. After
+ * `bounds` and `freed`, lockdep is off.
  */
 #include <linux/delay.h>
 #include <linux/kthread.h>
@@ -12,11 +13,12 @@
 
 static char *fault = "none";
 module_param(fault, charp, 0444);
-MODULE_PARM_DESC(fault, "none, bounds, freed, order, sleep, shift or warn");
+MODULE_PARM_DESC(fault, "none, order, sleep, shift, warn, race, bounds, freed");
 
 static DEFINE_SPINLOCK(first);
 static DEFINE_SPINLOCK(second);
 static DEFINE_MUTEX(lazy);
+static unsigned long counted;
 
 static void write_beyond(void)
 {
@@ -73,20 +75,48 @@ static void shift_too_far(void)
 	pr_info("%d\n", 1 << by);
 }
 
+static int count(void *unused)
+{
+	while (!kthread_should_stop()) {
+		counted++;
+		cond_resched();
+	}
+	return 0;
+}
+
+/* Two threads count in one variable, for a second. */
+static void race(void)
+{
+	struct task_struct *one = kthread_run(count, NULL, "faulty_one");
+	struct task_struct *two = kthread_run(count, NULL, "faulty_two");
+
+	msleep(1000);
+	if (!IS_ERR(one))
+		kthread_stop(one);
+	if (!IS_ERR(two))
+		kthread_stop(two);
+}
+
 static int __init faulty_init(void)
 {
-	if (!strcmp(fault, "bounds"))
-		write_beyond();
-	else if (!strcmp(fault, "freed"))
-		read_freed();
-	else if (!strcmp(fault, "order"))
-		lock_in_both_orders();
-	else if (!strcmp(fault, "sleep"))
-		sleep_in_atomic();
-	else if (!strcmp(fault, "shift"))
-		shift_too_far();
-	else if (!strcmp(fault, "warn"))
-		WARN(1, "asked for\n");
+	char *rest = fault, *name;
+
+	while ((name = strsep(&rest, ","))) {
+		if (!strcmp(name, "bounds"))
+			write_beyond();
+		else if (!strcmp(name, "freed"))
+			read_freed();
+		else if (!strcmp(name, "order"))
+			lock_in_both_orders();
+		else if (!strcmp(name, "sleep"))
+			sleep_in_atomic();
+		else if (!strcmp(name, "shift"))
+			shift_too_far();
+		else if (!strcmp(name, "warn"))
+			WARN(1, "asked for\n");
+		else if (!strcmp(name, "race"))
+			race();
+	}
 	return 0;
 }
 

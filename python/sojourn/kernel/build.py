@@ -25,10 +25,22 @@ from sojourn.kernel import image, modules, places, qemu, recipe, source, store, 
 from sojourn.kernel.image import Kernel
 from sojourn.kernel.source import Source, Tell
 
-OBJECTS = {"fast": 900, "debug": 1050}
+OBJECTS = {"fast": 900, "debug": 1050, "smp-kasan": 1500, "smp-kcsan": 1450}
 """About how many files are compiled for each variant. The progress is estimated from it."""
 STAGES = ("fetch", "unpack", "configure", "compile", "modules")
-MUST_HAVE = ("CONFIG_HOSTFS=y", "CONFIG_UML_TIME_TRAVEL_SUPPORT=y", "CONFIG_NET_SCHED=y", "CONFIG_MODULES=y")
+IMAGE = {"um": "linux", "x86_64": "arch/x86/boot/bzImage"}
+"""The kernel's file in the build tree; its name is also the target of make."""
+MUST_HAVE = {
+    "CONFIG_HOSTFS=y",
+    "CONFIG_UML_TIME_TRAVEL_SUPPORT=y",
+    "CONFIG_NET_SCHED=y",
+    "CONFIG_MODULES=y",
+    "CONFIG_SMP=y",
+    "CONFIG_VIRTIO_CONSOLE=y",
+    "CONFIG_KASAN=y",
+    "CONFIG_KCSAN=y",
+}
+"""Options without which a kernel that asks for them is of no use."""
 KEPT_OF_SOURCE = (
     "Makefile",
     "Kbuild",
@@ -82,6 +94,8 @@ def build(
             f"the kernel world needs an x86_64 machine, as User-Mode Linux does: this is {platform.machine()}"
         )
     tools.bring()
+    if recipe.machine(variant) == "x86_64":
+        tools.unpack(*qemu.PACKAGES)
     if variant == "debian":
         if hz != qemu.HZ or tree is not None:
             raise Refusal(f"--variant debian is Debian's own kernel: expected --hz {qemu.HZ} and no --source")
@@ -161,23 +175,25 @@ def _make(chosen: Source, private: Path, variant: str, hz: int, jobs: int, stage
     stages.end("unpack")
     _patch(tree)
     _set_hz(tree, hz)
-    absent = _configure(tree, out, variant)
+    absent = _configure(tree, out, variant, hz)
     stages.end("configure")
     _compile(tree, out, variant, jobs, stages.tell)
     stages.end("compile")
-    shutil.copyfile(out / "linux", private / "linux")
+    machine = recipe.machine(variant)
+    shutil.copyfile(out / IMAGE[machine], private / "linux")
     (private / "linux").chmod(0o755)
-    subprocess.run(["strip", private / "linux"], check=True, env=tools.environment())
+    if machine == "um":
+        subprocess.run(["strip", private / "linux"], check=True, env=tools.environment())
     release = (out / "include" / "config" / "kernel.release").read_text().strip()
     _prune(tree, out)
-    kernel = Kernel(private / "linux", release, hz, variant, "", out, tree)
+    kernel = Kernel(private / "linux", release, hz, variant, "", out, tree, machine=machine)
     _try_a_module(kernel, private)
     stages.end("modules")
     return {
         "release": release,
         "variant": variant,
         "hz": hz,
-        "machine": "um",
+        "machine": machine,
         "not_in_this_linux": absent,
         "stages_s": stages.seconds,
     }
@@ -205,18 +221,23 @@ def _set_hz(tree: Path, hz: int) -> None:
     file.write_text(text)
 
 
-def _configure(tree: Path, out: Path, variant: str) -> list[str]:
+def _make_command(tree: Path, out: Path, variant: str, *words: str) -> list[str]:
+    machine = recipe.machine(variant)
+    elf = tools.libelf() if machine == "x86_64" else ()
+    return ["make", "-C", str(tree), f"O={out}", f"ARCH={machine}", *tools.NO_OTHER_TOOLS, *elf, *words]
+
+
+def _configure(tree: Path, out: Path, variant: str, hz: int) -> list[str]:
     """Writes .config. Returns the options that this Linux does not have."""
     wanted = out / "wanted.config"
-    wanted.write_text(recipe.configuration(variant))
+    # User-Mode Linux has no such choice: see _set_hz.
+    rate = f"CONFIG_HZ_{hz}=y\n" if recipe.machine(variant) == "x86_64" else ""
+    wanted.write_text(recipe.configuration(variant) + rate)
     environment = {**tools.environment(), "KCONFIG_ALLCONFIG": str(wanted)}
-    said = tools.run(
-        ["make", "-s", "-C", str(tree), f"O={out}", "ARCH=um", *tools.NO_OTHER_TOOLS, "allnoconfig"],
-        surroundings=environment,
-    )
+    said = tools.run(_make_command(tree, out, variant, "-s", "allnoconfig"), surroundings=environment)
     config = out / ".config"
     made = set(config.read_text().splitlines()) if config.is_file() else set()
-    lost = [option for option in MUST_HAVE if option not in made]
+    lost = sorted(option for option in MUST_HAVE & set(wanted.read_text().splitlines()) if option not in made)
     if lost:
         words = f"{', '.join(lost)} did not take; {first_error(said)}"
         raise Refusal(f"this Linux can't be configured as a guest: {words}")
@@ -234,9 +255,10 @@ def _compile(tree: Path, out: Path, variant: str, jobs: int, tell: Tell) -> None
             done += 1
             tell("compile", min(done / OBJECTS[variant], 0.99))
 
-    command = ["make", f"-j{jobs}", "-C", str(tree), f"O={out}", "ARCH=um", *tools.NO_OTHER_TOOLS, "linux", "modules"]
+    image = IMAGE[recipe.machine(variant)]
+    command = _make_command(tree, out, variant, f"-j{jobs}", image.rsplit("/", 1)[-1], "modules")
     said = tools.run(command, line=count)
-    if not (out / "linux").is_file() or not (out / "Module.symvers").is_file():
+    if not (out / image).is_file() or not (out / "Module.symvers").is_file():
         log.write_text(said)
         raise Refusal(f"the kernel does not build: {first_error(said)} ({log})")
 

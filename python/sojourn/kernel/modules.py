@@ -126,8 +126,8 @@ def _build_into(kernel: Kernel, sources: list[Path], place: Path) -> None:
 
 def compile_in(kernel: Kernel, work: Path) -> None:
     """Runs the kernel's build system on a folder of ours that has a Kbuild."""
-    trees = ["-C", str(kernel.source), f"O={kernel.build}", "ARCH=um", *tools.NO_OTHER_TOOLS]
-    if kernel.machine != "um":
+    trees = ["-C", str(kernel.source), f"O={kernel.build}", f"ARCH={kernel.machine}", *tools.NO_OTHER_TOOLS]
+    if kernel.variant == "debian":
         # Types for BPF would need the whole kernel and one more program.
         trees = ["-C", str(kernel.build), "CONFIG_DEBUG_INFO_BTF_MODULES="]
     command = ["make", "-s", *trees, f"M={work}", "modules"]

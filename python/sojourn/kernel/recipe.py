@@ -12,15 +12,25 @@ FORMAT = 2
 """The version of the build, and of the layout of a kernel's folder in the cache. Kernels of another version are built
 again.
 """
+FILES = {
+    "fast": ("config",),
+    "debug": ("config", "config.debug"),
+    "smp-kasan": ("config", "config.debug", "config.smp"),
+    "smp-kcsan": ("config", "config.smp", "config.kcsan"),
+}
+"""The files of each variant's configuration, in kernel/guest."""
+
+
+def machine(variant: str) -> str:
+    """Returns how a kernel of this variant runs, which is also its ARCH: `um` or `x86_64`."""
+    return "um" if variant in ("fast", "debug") else "x86_64"
 
 
 def configuration(variant: str) -> str:
     """Returns the configuration's options, one per line. If several lines set an option, the last one counts."""
-    folder = places.guest_sources()
-    files = [folder / "config", *([folder / "config.debug"] if variant == "debug" else [])]
     options: dict[str, str] = {}
-    for file in files:
-        for line in file.read_text().splitlines():
+    for name in FILES[variant]:
+        for line in (places.guest_sources() / name).read_text().splitlines():
             found = re.match(r"(?:# )?(CONFIG_\w+)(?:=| is not set)", line)
             if found:
                 options[found[1]] = line

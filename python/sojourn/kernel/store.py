@@ -19,7 +19,7 @@ from sojourn.errors import Refusal
 from sojourn.kernel import modules, places, recipe
 from sojourn.kernel.image import Kernel
 
-VARIANTS = ("fast", "debug", "debian")
+VARIANTS = (*recipe.FILES, "debian")
 RATES_HZ = (100, 250, 1000)
 FACTS = "kernel.json"
 TEMPORARY = ".new-"
@@ -32,7 +32,8 @@ def find(variant: str = "fast", hz: int = 250, version: str | None = None) -> Ke
     The environment variable SOJOURN_KERNEL names a build tree that is used instead. `version` is a prefix: 6.1, 7.3.4.
     """
     asked = os.environ.get("SOJOURN_KERNEL")
-    found = [of_tree(Path(asked))] if asked and variant != "debian" else _fitting(variant, hz, version)
+    own = asked and recipe.machine(variant) == "um"
+    found = [of_tree(Path(asked))] if asked and own else _fitting(variant, hz, version)
     if not found:
         stale = "; the one in the cache was built from other patches or another configuration" * _stale(variant, hz)
         words = f" --variant {variant}" * (variant != "fast") + f" --hz {hz}" * (hz != 250)
@@ -63,7 +64,8 @@ def is_current(folder: Path) -> bool:
     none of ours, so it is always current.
     """
     known = facts(folder)
-    return known["variant"] == "debian" or known.get("ours") == recipe.digest(known["variant"])
+    variant = known["variant"]
+    return variant == "debian" or (variant in recipe.FILES and known.get("ours") == recipe.digest(variant))
 
 
 def folders() -> list[Path]:

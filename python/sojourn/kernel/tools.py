@@ -111,6 +111,16 @@ def unpack(*packages: str) -> None:
         raise Refusal(f"{', '.join(packages)}: can't be fetched: {lines[-1] if lines else 'no reason given'}")
 
 
+def libelf() -> tuple[str, str]:
+    """Returns arguments of make for Linux's objtool, which an x86_64 kernel is built with: where libelf is. It is
+    fetched if necessary.
+    """
+    unpack("libelf-dev")
+    root = places.home() / "debian" / "root" / "usr"
+    library = root / "lib" / "x86_64-linux-gnu"
+    return f"LIBELF_FLAGS=-I{root}/include", f"LIBELF_LIBS=-L{library} -Wl,-rpath,{library} -lelf"
+
+
 def run(
     command: list[str],
     *,
