@@ -213,6 +213,7 @@ def test_a_link_is_changed_while_it_is_up(link: Link) -> None:
     for change, said in (
         ({"queue": "lnk"}, "expected one of link, link.reverse; nearest is link"),
         ({"rate": "fast"}, "rate = fast: expected a rate such as 10mbit"),
+        ({"rate": "0bit"}, "rate = 0: expected a positive rate"),
         ({"qdisc": "kodel"}, 'did you mean "codel"'),
     ):
         with pytest.raises(Refusal, match=said):

@@ -339,6 +339,9 @@ impl Path {
     /// # Errors
     /// The discipline does not take the change.
     pub fn change(&mut self, link: usize, change: &Change) -> Result<(), String> {
+        if matches!(change, Change::Rate(Rate(0))) {
+            return Err("rate = 0: expected a positive rate; 1bit is as good as an outage".to_owned());
+        }
         let count = self.hops.len();
         let hop = self.hops.get_mut(link).ok_or_else(|| format!("link = {link}: there are {count}"))?;
         let changed = hop.change(self.now, change, &self.pool, &mut self.done);
