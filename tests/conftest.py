@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sojourn import _core, pipeline
+from sojourn import _core, doctor, pipeline
 from sojourn.errors import Refusal
 from sojourn.executors import Cores
 from sojourn.finished import Keep
@@ -161,6 +163,21 @@ def program(file: str) -> ModuleType:
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
     return module
+
+
+def live_or_skip(*programs: str) -> None:
+    """Skips where this host cannot play the live world, or lacks one of these programs."""
+    if isinstance(why := live_trial(), str):
+        skip_loudly(why, also_in_ci=True)
+    for one in programs:
+        if shutil.which(one) is None:
+            skip_loudly(f"{one} is not installed", also_in_ci=True)
+
+
+@functools.cache
+def live_trial() -> dict[str, str] | str:
+    """The truth of a trial of the live world, in words, or why there is none."""
+    return doctor.trial()
 
 
 def kernel_or_skip(variant: str = "fast") -> Kernel:

@@ -15,11 +15,11 @@ import pytest
 from matplotlib.image import imread, imsave
 
 import own
-from conftest import ROOT, SOJOURN, Run, kernel_or_skip, program
+from conftest import ROOT, SOJOURN, Run, kernel_or_skip, live_or_skip, program
 
 SCENARIOS = sorted((ROOT / "scenarios").rglob("*.toml"))
 VERBS = ["run", "sweep", "store", "claims", "figures", "check", "replay", "verify", "agree", "bench", "list", "report"]
-VERBS += ["kernel", "new", "size", "frontier", "tune", "rfc7928"]
+VERBS += ["kernel", "new", "size", "frontier", "tune", "rfc7928", "shell", "doctor"]
 TRACE = "time_ns,op,flow,bytes,ecn\n" + "".join(f"{n * 1000},enqueue,0,1000,0\n" for n in range(20))
 
 
@@ -63,6 +63,8 @@ def perform(command: str, clone: Path) -> None:
     verb = words[1]
     if verb in ("kernel", "agree") or "kernel" in words:
         kernel_or_skip()
+    if verb == "shell" or "live" in words:
+        live_or_skip("curl")
     if verb == "claims":  # one claim of the paper is enough
         words = ["N1" if word == "001" else word for word in words]
     if verb == "figures":  # one figure is enough
@@ -196,6 +198,8 @@ PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.S)
 def test_the_python_of_a_document_runs(document: Path, clone: Path) -> None:
     """From top to bottom, as one program."""
     code = "\n".join(PYTHON_BLOCK.findall(document.read_text()))
+    if "sojourn.link" in code:
+        live_or_skip("curl")
     done = subprocess.run([sys.executable, "-c", code], cwd=clone, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout or "print(" not in code

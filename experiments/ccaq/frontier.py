@@ -236,6 +236,8 @@ def cause(one: Judged) -> str:
         return f"{window:.1f} packets of each flow fill the path: least delay has a buffer of a few packets"
     if point.rtt_s > LONG_S and point.count > 1:
         return "many flows over a long path: targets begin at up to half of the RTT, and fall slowly"
+    if at.ratio <= 9 / 8:
+        return "it is within an eighth of the frontier, which is the size of the servo's steps"
     return "none is known"
 
 

@@ -24,8 +24,6 @@ from sojourn.live.run import ENDED, JOB, answer_of, find_program
 
 CONTROL = "control"
 """The control socket, in the link's folder."""
-CLIENT, SERVER = "10.101.0.1", "10.1.0.1"
-"""The addresses of the hosts: the client is right of the path, where packets of the downlink arrive."""
 UP_S = 10.0
 """Seconds after which a link that is not up has failed."""
 Host = Literal["client", "server"]
@@ -83,7 +81,6 @@ class Link:
     def __init__(self, plan: _core.Plan, *, index: int = 0, flows: bool = False) -> None:
         if (reason := plan.live_refusal(index)) is not None:
             raise Refusal(reason)
-        self.client, self.server = CLIENT, SERVER
         self.names = [hop["name"] for hop in plan.describe(index)["hops"]]
         """The names of the queues, in the order of the links."""
         self._programs: list[Program] = []
@@ -102,6 +99,9 @@ class Link:
         )
         try:
             self._await(control)
+            hosts = self._ask({"do": "hosts"})
+            self.client, self.server = str(hosts["client"]), str(hosts["server"])
+            """The addresses of the hosts. The client is right of the path, where packets of the downlink arrive."""
         except BaseException:
             self._process.kill()
             self._process.wait()

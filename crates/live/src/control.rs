@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
+use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt as _;
@@ -42,6 +43,8 @@ enum Request {
     },
     /// Changes a link, whose index is that in the scenario.
     Set { link: usize, rate: Option<u64>, delay_ns: Option<u64>, qdisc: Option<String> },
+    /// Asks for the addresses of the hosts.
+    Hosts {},
     /// Asks for the state of all links.
     Stats {},
     /// Ends the link.
@@ -67,10 +70,18 @@ pub enum ChangeOf {
 /// A question, and where its answer goes.
 pub type Asked = (Question, mpsc::Sender<Result<Value, String>>);
 
+/// A host on which programs can be started.
+pub struct Host {
+    /// Its namespace.
+    pub space: OwnedFd,
+    /// Its address.
+    pub address: Ipv4Addr,
+}
+
 /// The parts that all connections share.
 pub struct Control {
-    /// The namespaces of the hosts, by name.
-    pub hosts: BTreeMap<&'static str, OwnedFd>,
+    /// The hosts, by name.
+    pub hosts: BTreeMap<&'static str, Host>,
     /// The loop.
     pub questions: mpsc::Sender<Asked>,
     /// Ends the link.
@@ -133,7 +144,7 @@ fn answer(stream: &UnixStream, request: Request, streams: Vec<OwnedFd>, control:
         Request::Run { at, argv, env, cwd } => {
             let host = control.hosts.get(at.as_str());
             let host = host.ok_or_else(|| format!("at = {at}: expected client or server"))?;
-            let child = start(host, &argv, &env, &cwd, streams);
+            let child = start(&host.space, &argv, &env, &cwd, streams);
             let child = child.map_err(|error| format!("{}: {error}", argv.first().map_or("", |word| word)))?;
             follow(stream, child).map_err(|error| error.to_string())
         }
@@ -147,6 +158,10 @@ fn answer(stream: &UnixStream, request: Request, streams: Vec<OwnedFd>, control:
                 ask(control, Question::Change(link, Box::new(change)))?;
             }
             Ok(json!({ "ok": true }))
+        }
+        Request::Hosts {} => {
+            let addresses = control.hosts.iter().map(|(name, host)| (*name, host.address.to_string()));
+            Ok(json!(BTreeMap::from_iter(addresses)))
         }
         Request::Stats {} => ask(control, Question::Stats),
         Request::Stop {} => {

@@ -1,8 +1,10 @@
 //! One run: reads the job, builds the network, plays the flows, and writes the results into the run's folder. Or a link
 //! that is up until it is stopped, for programs of the user's.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write as _};
+use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -17,15 +19,15 @@ use sojourn_model::scenario::Scenario;
 use sojourn_traffic::flows::played::Played;
 use sojourn_traffic::flows::{self, Drain, Flows, Net};
 use sojourn_traffic::job::Job;
-use sojourn_traffic::os::Workers;
+use sojourn_traffic::os::{Spaces, Workers};
 use sojourn_traffic::run::{COUNTED, PLAYED, PROGRESS, SEEN};
 use sojourn_traffic::topology::{Network, Place};
 
-use crate::control::{self, Control};
+use crate::control::{self, Control, Host};
 use crate::engine::{self, Engine};
 use crate::network;
 use crate::path;
-use crate::truth::Host;
+use crate::truth;
 
 /// Time between the end of the set-up and time zero of the run.
 const AHEAD: u64 = 20_000_000;
@@ -57,8 +59,7 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
     let network = Network::new(scenario);
     let places = network::host_places(&network);
     let (spaces, ports) = network::build(scenario, &network)?;
-    let hosts = [("client", Place::Right(scenario.hops.len() - 1)), ("server", Place::Left(0))];
-    let hosts = hosts.into_iter().filter_map(|(name, place)| Some((name, spaces.namespace(place).ok()?))).collect();
+    let hosts = hosts(scenario, &spaces)?;
     let workers = spaces.into_workers()?;
     let origin = flows::clock() + AHEAD;
     let mut path = path::Path::new(scenario, &network, origin);
@@ -68,11 +69,14 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
     }
     let (records, writer) = write_records(folder.join(SEEN))?;
     let (mut engine, questions) = Engine::new(path, ports, origin, records);
-    engine.truth.host[0] = Host::read();
+    engine.truth.host[0] = truth::Host::read();
     let (stop, latest_act) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let end = if asked.control.is_some() { Time::NEVER } else { scenario.duration };
     if let Some(socket) = &asked.control {
-        let (stop, listener) = (Arc::clone(&stop), UnixListener::bind(socket)?);
+        // The socket gets its name when it listens, so that a process that finds it can connect.
+        let unnamed = socket.with_extension("new");
+        let (stop, listener) = (Arc::clone(&stop), UnixListener::bind(&unnamed)?);
+        fs::rename(unnamed, socket)?;
         control::serve(listener, Control { hosts, questions, stop })?;
     }
     let world = World { workers, folder: folder.to_owned(), latest_act: Arc::clone(&latest_act) };
@@ -95,7 +99,7 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
         Ok::<_, io::Error>((engine, played?))
     });
     let (mut engine, played) = played?;
-    engine.truth.host[1] = Host::read();
+    engine.truth.host[1] = truth::Host::read();
     engine.truth.latest_act = Span(latest_act.load(Ordering::Relaxed));
     let (counted, state) = (engine.path.counted(), engine.path.state());
     let truth = engine.truth.as_json();
@@ -104,6 +108,17 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
     fs::write(folder.join(PLAYED), serde_json::to_vec(&played)?)?;
     fs::write(folder.join(COUNTED), json!({ "links": counted }).to_string())?;
     Ok(json!({ "origin_ns": origin, "truth": truth, "state": state }))
+}
+
+/// Returns the hosts of the first flow, for programs of the user's: the client is right of the path, where packets of the
+/// downlink arrive.
+fn hosts(scenario: &Scenario, spaces: &Spaces) -> io::Result<BTreeMap<&'static str, Host>> {
+    let via = scenario.workload.entries.first().map_or((0, 0), |entry| entry.via);
+    let host = |(name, place): (&'static str, Place)| {
+        let address = network::first_host(place).unwrap_or(Ipv4Addr::UNSPECIFIED);
+        Ok((name, Host { space: spaces.namespace(place)?, address }))
+    };
+    [("client", Place::Right(via.1)), ("server", Place::Left(via.0))].into_iter().map(host).collect()
 }
 
 /// The thread that writes the records.

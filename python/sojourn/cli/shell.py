@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from sojourn import link as live
-from sojourn.cli.base import cli, fail, load_plan, many, scenario_argument, set_options
+from sojourn.cli.base import cli, load_plan, many, scenario_argument, set_options, set_text
 
 STARTS_S = 0.3
 """Seconds that programs of `--server` get to open their sockets before the command starts."""
@@ -22,8 +22,8 @@ STARTS_S = 0.3
     epilog="""\b
 Examples:
   sojourn shell home-dsl
-  sojourn shell home-dsl --server 'iperf3 -s' -- iperf3 -R -c {server}
-  sojourn shell fading-link --set hop.bottleneck.rate=5mbit -- ping -c 3 {server}
+  sojourn shell home-dsl --set hop.line.down.rate=5mbit -- ls
+  sojourn shell home-dsl --server 'python3 -m http.server' -- curl -s --retry 9 --retry-connrefused http://{server}:8000/
 """,
 )
 @scenario_argument
@@ -50,7 +50,10 @@ def shell(
     """
     plan = load_plan(file, sets, seed, seeds or 1, ())
     if len(plan) > 1:
-        fail(f"{file}: {many(len(plan), 'combination')} in its [sweep]: expected one; choose by --set KEY=VALUE")
+        first = set_text(plan.runs[0]["set"])
+        click.echo(
+            f"sojourn: the first of {len(plan)} combinations: {first}; --set KEY=VALUE chooses another", err=True
+        )
     words = list(command) or [os.environ.get("SHELL", "/bin/sh")]
     # Ctrl-C is for the command; it reaches all programs of the terminal.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
