@@ -287,6 +287,8 @@ def test_a_command_behind_a_link_gives_its_exit_code(live: None, sojourn: Run, t
     file.write_text(SCENARIO)
     done = sojourn("shell", file, "--", "sh", "-c", "echo at $SOJOURN_CLIENT; exit 5", code=5)
     assert "at 10.101.0.1" in done.stdout
+    interrupt = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    assert "True" in sojourn("shell", file, "--", sys.executable, "-c", interrupt).stdout, "Ctrl-C ends the command"
     assert "sojourn: bottleneck: 0 packets, 0 dropped" in done.stderr
     swept = SCENARIO + '[sweep]\n"hop.bottleneck.qdisc" = ["codel", "fq_codel"]\n'
     file.write_text(swept)

@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -194,7 +194,22 @@ fn start(
     command.stdin(streams.next().unwrap_or_else(Stdio::null));
     command.stdout(streams.next().unwrap_or_else(Stdio::null));
     command.stderr(streams.next().unwrap_or_else(Stdio::null));
+    interruptible(&mut command);
     command.spawn()
+}
+
+/// Lets Ctrl-C end the program, which this process itself may ignore.
+#[expect(unsafe_code, reason = "the child of a fork may call only what is safe there")]
+fn interruptible(command: &mut Command) {
+    let reset = || {
+        for signal in [libc::SIGINT, libc::SIGQUIT] {
+            // SAFETY: the call is safe after a fork, and has no pointers.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: the closure only resets signals.
+    unsafe { command.pre_exec(reset) };
 }
 
 /// Waits for a program's end, and returns it. If the other end of the connection goes away, the program is killed.
