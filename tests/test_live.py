@@ -6,9 +6,11 @@ import csv
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,6 +114,21 @@ def test_a_replay_of_the_recorded_arrivals_gives_every_packet_the_same_fate(
     # At the end, packets are missing that were still queued.
     assert replayed[:-100] == played[:-100]
     assert 0 < sum(dropped) < len(rows) / 10, "CoDel drops some"
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="only root can become another user")
+def test_a_user_without_any_privilege_plays_a_run(live: None) -> None:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder, program = Path(temporary), Path(temporary) / "program"
+        shutil.copy(find_program(), program)
+        (folder / "job.json").write_text(sj.load(plan_document()).kernel_job(0, sink="program"))
+        for place, mode in ((folder, 0o777), (program, 0o755)):
+            place.chmod(mode)
+        user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]
+        subprocess.run([*user, program, folder], check=False, timeout=60)
+        answer = json.loads((folder / "ended.json").read_text())
+    assert answer["ok"] is True, answer
+    assert answer["truth"]["frames_in"] > 50
 
 
 @pytest.mark.parametrize(

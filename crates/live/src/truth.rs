@@ -132,14 +132,15 @@ impl Truth {
     /// Returns why the run is not valid; empty if it is.
     pub fn reasons(&self) -> Vec<String> {
         let mut reasons = Vec::new();
+        let ms = |span: Span| format!("{:.3} ms", span.as_millis_f64());
         if let Some(late) = self.lateness.quantile(0.99).map(Span).filter(|late| *late > LATE) {
-            reasons.push(format!("one frame in a hundred left {late} late or more; the limit is {LATE}"));
+            reasons.push(format!("one frame in a hundred left {} late or more; the limit is {LATE}", ms(late)));
         }
         if self.latest_act > LATE_ACT {
-            reasons.push(format!("an application acted {} late; the limit is {LATE_ACT}", self.latest_act));
+            reasons.push(format!("an application acted {} late; the limit is {LATE_ACT}", ms(self.latest_act)));
         }
         if self.clock_step > CLOCK_STEP {
-            reasons.push(format!("the system's clock was set by {}; the limit is {CLOCK_STEP}", self.clock_step));
+            reasons.push(format!("the system's clock was set by {}; the limit is {CLOCK_STEP}", ms(self.clock_step)));
         }
         let [full, cut, unsent] = self.socket_drops;
         for (count, what) in [
