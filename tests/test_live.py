@@ -6,21 +6,25 @@ import csv
 import io
 import json
 import os
+import pty
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 import sojourn as sj
 from conftest import Run, live_or_skip, skip_loudly
-from sojourn import _core, doctor
+from sojourn import _core, doctor, watch
 from sojourn.errors import Refusal
 from sojourn.link import Link, plan_of
 from sojourn.live.run import find_program
@@ -311,6 +315,59 @@ def test_a_command_behind_a_link_gives_its_exit_code(live: None, sojourn: Run, t
     file.write_text(swept)
     said = sojourn("shell", file, "--", "true").stderr
     assert "the first of 2 combinations: hop.bottleneck.qdisc = codel; --set KEY=VALUE chooses another" in said
+
+
+def test_a_terminal_shows_the_link_and_changes_it(live: None, tmp_path: Path) -> None:
+    file = tmp_path / "live.toml"
+    file.write_text(SCENARIO)
+    master, terminal = pty.openpty()
+    command = [str(Path(sys.executable).parent / "sojourn"), "shell", file, "--watch", "--flows"]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "30"}
+    with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=subprocess.PIPE, env=environment) as shell:
+        os.close(terminal)
+        said: list[bytes] = []
+        reader = threading.Thread(target=all_of, args=(master, said))
+        reader.start()
+        time.sleep(2.5)
+        os.write(master, b"rate 7mbit\n")
+        time.sleep(1.5)
+        os.write(master, b"q")
+        assert shell.wait(20) == 0
+        assert b"sojourn: bottleneck:" in (shell.stderr.read() if shell.stderr else b"")
+    reader.join()
+    os.close(master)
+    shown = b"".join(said).decode()
+    assert "10.1.0.1:" in shown, "a flow"
+    assert "7mbit" in shown
+    assert "done: rate 7mbit" in shown
+
+
+def all_of(terminal: int, said: list[bytes]) -> None:
+    """Reads a terminal until its last program has closed it, which Linux reports as an error."""
+    with suppress(OSError):
+        while piece := os.read(terminal, 65536):
+            said.append(piece)
+
+
+def test_the_dashboard_fits_into_80_columns_and_reads_changes() -> None:
+    words = "10.101.0.1:10000 > 10.1.0.1:5001"
+    flow = {"flow": words, "packets": 9, "bytes": 12_500_000, "drops": 3, "marks": 1, "sojourn_ms": 4.5}
+    late = {"p50": 4600.0, "p90": 5000.0, "p99": 9100.0, "max": 9900.0}
+    link = {"link": 0, "qdisc": "fq_codel limit 10240", "rate_bps": 20_000_000, "delay_ms": 5.0}
+    link |= {"queued": 17, "backlog": 1, "packets": 9, "bytes": 25_000_000, "drops": 3}
+    link |= {"sojourn_us": late, "flows": [flow]}
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(watch.Board(["bottleneck"]).picture({"at_s": 10.0, "links": [link]}))
+    text = console.export_text()
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.splitlines()[1].split() == ["bottleneck", "20mbit", "100", "17", "4.6", "9.1", "3"]
+    assert words in text
+    assert "10.00" in text, "Mbit/s"
+    assert watch.parse("rate 5mbit", ["a"]) == (None, {"rate": "5mbit"})
+    asked = watch.parse("a.reverse qdisc codel target 9ms", ["a", "a.reverse"])
+    assert asked == ("a.reverse", {"qdisc": "codel target 9ms"})
+    with pytest.raises(Refusal, match="expected rate, delay or qdisc with a value; nearest is delay"):
+        watch.parse("dely 5ms", ["a"])
 
 
 def test_the_doctor_says_what_each_world_needs(sojourn: Run) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from sojourn import link as live
-from sojourn.cli.base import cli, load_plan, many, scenario_argument, set_options, set_text
+from sojourn.cli.base import cli, fail, load_plan, many, scenario_argument, set_options, set_text
 
 STARTS_S = 0.3
 """Seconds that programs of `--server` get to open their sockets before the command starts."""
@@ -32,6 +32,7 @@ Examples:
     "--server", "servers", multiple=True, metavar="COMMAND", help="Start this on the server first; repeatable."
 )
 @click.option("--flows/--no-flows", help="Whether the scenario's own flows play too. [default: no-flows]")
+@click.option("--watch", is_flag=True, help="Show the queues and flows, and change the link, instead of a shell.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def shell(
     file: Path,
@@ -40,6 +41,7 @@ def shell(
     seeds: int | None,
     servers: tuple[str, ...],
     flows: bool,
+    watch: bool,
     command: tuple[str, ...],
 ) -> None:
     """Open a shell, or run COMMAND, on a host behind the link of a scenario, in real time and without root.
@@ -48,6 +50,10 @@ def shell(
     environment, are the address of the other host. Only these two hosts can be reached. The exit code is that of the
     command. All that was started ends with the shell.
     """
+    if watch and command:
+        fail(f"--watch: expected no command with it; found {command[0]}. Start programs by --server, or --flows")
+    if watch and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        fail("--watch: expected a terminal")
     plan = load_plan(file, sets, seed, seeds or 1, ())
     if len(plan) > 1:
         first = set_text(plan.runs[0]["set"])
@@ -59,7 +65,7 @@ def shell(
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with live.Link(plan, flows=flows) as link:
-            if not command:
+            if not command and not watch:
                 click.echo(
                     f"sojourn: a shell on the client {link.client}; the server is {link.server}; exit ends both",
                     err=True,
@@ -68,7 +74,7 @@ def shell(
                 started = [link.popen(["/bin/sh", "-c", f"exec {one}"], at="server", stdin=nothing) for one in servers]
             if started:
                 time.sleep(STARTS_S)
-            code = link.popen(words).wait()
+            code = _watched(link) if watch else link.popen(words).wait()
             for program in started:
                 program.kill()
     finally:
@@ -76,6 +82,14 @@ def shell(
     for line in summary(link):
         click.echo(line, err=True)
     sys.exit(code if code >= 0 else 128 - code)
+
+
+def _watched(link: live.Link) -> int:
+    """Shows the dashboard until it is closed."""
+    from sojourn.watch import watch
+
+    watch(link)
+    return 0
 
 
 def summary(link: live.Link) -> list[str]:
