@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -96,6 +97,23 @@ def test_a_run_has_the_measures_of_every_world_and_says_how_true_it_is(
     said = run["live"]
     assert said["late_us"].startswith("p50 ")
     assert set(said) - {"invalid"} == {"late_us", "realtime", "cpu_share"}
+
+
+def test_a_capture_has_every_packet_with_its_sojourn_and_fate(live: None, sojourn: Run, tmp_path: Path) -> None:
+    file = tmp_path / "live.toml"
+    file.write_text(SCENARIO)
+    asked = ("run", file, "--world", "live", "--pcap", tmp_path / "captures", "-f", "json")
+    (run,) = json.loads(sojourn(*asked).stdout)["runs"]
+    capture = (tmp_path / "captures/0000.pcapng").read_bytes()
+    assert capture[:4] == b"\x0a\x0d\x0d\x0a"
+    comments = re.findall(rb"sojourn (\d+\.\d{3}) ms, (delivered|dropped: \w+)", capture)
+    hop, back = run["hops"]["bottleneck"], run["hops"]["bottleneck.reverse"]
+    passed = sum(one["delivered_packets"] + one["drops"] for one in (hop, back))
+    assert abs(len(comments) - passed) <= 20, "packets at the very end are not measured"
+    longest = max(float(sojourn_ms) for sojourn_ms, fate in comments if fate == b"delivered")
+    assert longest == pytest.approx(hop["sojourn_ms"]["max"], abs=1.0)
+    refused = sojourn("run", file, "--pcap", tmp_path / "x", code=2).stderr
+    assert "expected --world live with it" in refused
 
 
 def test_a_replay_of_the_recorded_arrivals_gives_every_packet_the_same_fate(

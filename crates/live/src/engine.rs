@@ -34,8 +34,8 @@ pub struct Engine {
     pub ports: Vec<Port>,
     /// Time zero of the run, on the monotonic clock in nanoseconds.
     pub origin: u64,
-    /// Takes the records.
-    pub records: mpsc::Sender<Vec<u8>>,
+    /// Takes the records, and the bytes of the capture.
+    pub writers: [mpsc::Sender<Vec<u8>>; 2],
     /// The run's measures of its own truth.
     pub truth: Truth,
     /// Questions of the control socket.
@@ -44,7 +44,7 @@ pub struct Engine {
 }
 
 /// Returns the difference between the system's clock and the monotonic one, in nanoseconds.
-fn offset() -> i64 {
+pub fn offset() -> i64 {
     let now = rustix::time::clock_gettime(ClockId::Realtime);
     now.tv_sec * 1_000_000_000 + now.tv_nsec as i64 - clock() as i64
 }
@@ -55,10 +55,10 @@ impl Engine {
         path: Path,
         ports: Vec<Port>,
         origin: u64,
-        records: mpsc::Sender<Vec<u8>>,
+        writers: [mpsc::Sender<Vec<u8>>; 2],
     ) -> (Engine, mpsc::Sender<Asked>) {
         let (to, questions) = mpsc::channel();
-        (Engine { path, ports, origin, records, truth: Truth::default(), questions, offset: offset() }, to)
+        (Engine { path, ports, origin, writers, truth: Truth::default(), questions, offset: offset() }, to)
     }
 
     /// Plays until `end`, or until `stop` is set.
@@ -172,8 +172,10 @@ impl Engine {
     }
 
     fn hand_over(&mut self) {
-        // The writer ends only after this.
-        let _ = self.records.send(self.path.take_records());
+        for (writer, bytes) in self.writers.iter().zip([self.path.take_records(), self.path.take_capture()]) {
+            // The writers end only after this.
+            let _ = writer.send(bytes);
+        }
     }
 }
 

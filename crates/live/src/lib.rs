@@ -6,6 +6,7 @@
 //! same code measures them. [`truth`] says whether a run may be believed.
 
 mod cable;
+mod capture;
 mod control;
 mod engine;
 pub mod express;

@@ -17,6 +17,7 @@ use sojourn_model::scenario::{QdiscChange, Scenario};
 use sojourn_traffic::probe;
 use sojourn_traffic::topology::{LEFT, Network, Place, RIGHT, Transmit};
 
+use crate::capture::Capture;
 use crate::frame::{self, Facts};
 use crate::hop::{Change, Done, Fate, Hop};
 use crate::packet::{Packet, Pool};
@@ -130,6 +131,8 @@ pub struct Path {
     commons: Vec<Common>,
     /// Counters for a person who watches, if one does.
     watched: Option<Watched>,
+    /// The capture, if there is one.
+    capture: Option<Capture>,
 }
 
 /// Packets that have passed the links since the start, by link and flow, and the sojourns since the last look.
@@ -201,7 +204,19 @@ impl Path {
             counts: Counts::default(),
             commons: vec![Common::default(); scenario.hops.len() * 2],
             watched: None,
+            capture: None,
         }
+    }
+
+    /// From now on, the packets of all links are captured. `epoch` is time zero on the system's clock.
+    pub fn capture(&mut self, scenario: &Scenario, epoch: u64) {
+        let names: Vec<String> = (0..self.hops.len()).map(|index| scenario.link_name(index)).collect();
+        self.capture = Some(Capture::new(&names, epoch));
+    }
+
+    /// Takes the bytes of the capture so far, in the format pcapng.
+    pub fn take_capture(&mut self) -> Vec<u8> {
+        self.capture.as_mut().map_or_else(Vec::new, Capture::take)
     }
 
     /// From now on, [`Path::state`] has something to tell.
@@ -515,6 +530,9 @@ impl Path {
                 passed.drops += 1;
             }
             watched.names.entry(packet.hash).or_insert(*facts);
+        }
+        if let Some(capture) = &mut self.capture {
+            capture.packet(link, self.pool.frame(packet), packet.arrival, start.since(packet.arrival), fate);
         }
         let record = probe::Packet {
             link: link as u16,

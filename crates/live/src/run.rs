@@ -29,6 +29,8 @@ use crate::network;
 use crate::path;
 use crate::truth;
 
+/// File with the capture, in the run's folder; empty if none was asked for.
+const CAPTURED: &str = "captured.pcapng";
 /// Time between the end of the set-up and time zero of the run.
 const AHEAD: u64 = 20_000_000;
 
@@ -41,6 +43,9 @@ struct Asked {
     /// The path of the control socket of a link; a run has none.
     #[serde(default)]
     control: Option<PathBuf>,
+    /// Whether to capture the packets of all links.
+    #[serde(default)]
+    capture: bool,
 }
 
 /// Plays the job in `folder`. Returns what the answer contains in addition to the files.
@@ -67,8 +72,12 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
     if asked.control.is_some() {
         path.watch();
     }
-    let (records, writer) = write_records(folder.join(SEEN))?;
-    let (mut engine, questions) = Engine::new(path, ports, origin, records);
+    if asked.capture {
+        path.capture(scenario, (origin as i64 + engine::offset()) as u64);
+    }
+    let (records, writer) = writer_of(folder.join(SEEN))?;
+    let (captured, capturer) = writer_of(folder.join(CAPTURED))?;
+    let (mut engine, questions) = Engine::new(path, ports, origin, [records, captured]);
     engine.truth.host[0] = truth::Host::read();
     let (stop, latest_act) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let end = if asked.control.is_some() { Time::NEVER } else { scenario.duration };
@@ -104,7 +113,9 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
     let (counted, state) = (engine.path.counted(), engine.path.state());
     let truth = engine.truth.as_json();
     drop(engine);
-    writer.join().map_err(|_| io::Error::other("a bug: the writer has panicked"))??;
+    for writer in [writer, capturer] {
+        writer.join().map_err(|_| io::Error::other("a bug: a writer has panicked"))??;
+    }
     fs::write(folder.join(PLAYED), serde_json::to_vec(&played)?)?;
     fs::write(folder.join(COUNTED), json!({ "links": counted }).to_string())?;
     Ok(json!({ "origin_ns": origin, "truth": truth, "state": state }))
@@ -121,11 +132,11 @@ fn hosts(scenario: &Scenario, spaces: &Spaces) -> io::Result<BTreeMap<&'static s
     [("client", Place::Right(via.1)), ("server", Place::Left(via.0))].into_iter().map(host).collect()
 }
 
-/// The thread that writes the records.
+/// A thread that writes a file.
 type Writer = thread::JoinHandle<io::Result<()>>;
 
-/// Starts the writer of the records. It ends when the sender is dropped.
-fn write_records(path: PathBuf) -> io::Result<(mpsc::Sender<Vec<u8>>, Writer)> {
+/// Starts the writer of a file. It ends when the sender is dropped.
+fn writer_of(path: PathBuf) -> io::Result<(mpsc::Sender<Vec<u8>>, Writer)> {
     let (to, records) = mpsc::channel::<Vec<u8>>();
     let mut file = fs::File::create(path)?;
     let writer = thread::Builder::new().spawn(move || records.iter().try_for_each(|bytes| file.write_all(&bytes)))?;

@@ -90,6 +90,12 @@ Examples:
 @click.option("--probe", type=click.Choice(["on", "off"]), default="on", hidden=True)
 @click.option("--sink", type=click.Choice(["kernel", "program", "lowat"]), default="kernel", hidden=True)
 @click.option("--keep", type=click.Path(path_type=Path), hidden=True)
+@click.option(
+    "--pcap",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Live world: capture each queue's packets as pcapng, with sojourn and fate.",
+)
 @library_options
 @qdisc_module_option
 @set_options
@@ -108,6 +114,7 @@ def run(
     probe: str,
     sink: str,
     keep: Path | None,
+    pcap: Path | None,
     outside: tuple[Library, ...],
     patience: int,
     module: Path | None,
@@ -144,6 +151,7 @@ def run(
         probe=probe == "on",
         sink=sink,
         keep=keep,
+        pcap=pcap,
         outside=outside,
         patience=patience,
         module=module,
@@ -200,6 +208,7 @@ def world_of(
     probe: bool = True,
     sink: str = "kernel",
     keep: Path | None = None,
+    pcap: Path | None = None,
     outside: tuple[Library, ...] = (),
     patience: int = 60,
     module: Path | None = None,
@@ -207,6 +216,8 @@ def world_of(
     """Where runs are to be played."""
     from sojourn.worlds import Simulator
 
+    if pcap is not None and name != "live":
+        fail(f"--pcap = {pcap}: expected --world live with it; other worlds have no frames")
     if name != "kernel":
         here = "the simulator" if name == "sim" else "the live world"
         if link != "device":
@@ -224,7 +235,7 @@ def world_of(
     if name == "live":
         from sojourn.live.run import Hosts
 
-        return Hosts(keep=keep)
+        return Hosts(keep=keep, capture=pcap)
     from sojourn.kernel.run import Guests
 
     memory_each = f"{memory}G"

@@ -22,7 +22,7 @@ from sojourn.errors import Refusal
 from sojourn.kernel.guest import End, supervise
 from sojourn.kernel.run import COUNTED, PLAYED, PROGRESS, SEEN
 
-JOB, ENDED = "job.json", "ended.json"
+JOB, ENDED, CAPTURED = "job.json", "ended.json", "captured.pcapng"
 PROGRAM = "sojourn-live"
 PATIENCE_S = 60.0
 """Seconds that a run may take longer than its simulated time, for its set-up and its end."""
@@ -45,6 +45,8 @@ class Hosts:
 
     keep: Path | None = None
     """The folder in which the runs' own files are kept, in one folder for each run. None: they are deleted."""
+    capture: Path | None = None
+    """The folder for captures of the links' packets: one file, NNNN.pcapng, for each run. None: no captures."""
     name: ClassVar[str] = "live"
 
     def key(self, _plan: _core.Plan, _index: int) -> dict[str, str]:
@@ -68,7 +70,8 @@ class Hosts:
         self, folder: Path, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool
     ) -> Played | None:
         duration_s = plan.runs[index]["duration_s"]
-        (folder / JOB).write_text(plan.kernel_job(index, sink="program"))
+        job = json.loads(plan.kernel_job(index, sink="program")) | {"capture": self.capture is not None}
+        (folder / JOB).write_text(json.dumps(job))
         (folder / ENDED).unlink(missing_ok=True)
 
         def watch() -> bool:
@@ -81,6 +84,9 @@ class Hosts:
         if end.verdict == "stop":
             return None
         answer = answer_of(folder, end)
+        if self.capture:
+            self.capture.mkdir(parents=True, exist_ok=True)
+            shutil.move(folder / CAPTURED, self.capture / f"{index:04d}.pcapng")
         output = plan.observe(
             index,
             (folder / PLAYED).read_bytes(),
