@@ -119,8 +119,6 @@ pub struct Path {
     leaves: BinaryHeap<Posted>,
     lookahead: Span,
     pool: Pool,
-    /// The numbers of flows, in the order of their first packets.
-    flows: HashMap<([u32; 2], [u16; 2], u8), u32>,
     leaving: VecDeque<Leaving>,
     senders: Senders,
     records: Vec<u8>,
@@ -195,7 +193,6 @@ impl Path {
             lookahead: lookahead(scenario, &ports),
             ports,
             pool: Pool::default(),
-            flows: HashMap::new(),
             leaving: VecDeque::new(),
             senders: Senders::new(origin),
             records: Vec::new(),
@@ -293,8 +290,7 @@ impl Path {
         };
         self.counts.entered += 1;
         self.counts.overtaken += u64::from(at < self.now);
-        let hash = self.flow_hash(&facts);
-        let packet = self.pool.put(frame, facts, hash);
+        let packet = self.pool.put(frame, facts, flow_hash(&facts));
         self.post(at.max(self.now), packet, Step::Enter { port });
     }
 
@@ -553,13 +549,21 @@ impl Path {
         };
         self.records.extend_from_slice(&probe::Record::Packet(record).to_bytes());
     }
+}
 
-    /// The flow hash: the number of the flow, spread over 32 bits as in `sojourn replay`.
-    fn flow_hash(&mut self, facts: &Facts) -> u32 {
-        let next = self.flows.len() as u32;
-        let flow = *self.flows.entry((facts.hosts, facts.ports, facts.protocol)).or_insert(next);
-        flow.wrapping_mul(2_654_435_769)
-    }
+/// Returns the number of a flow, from its addresses, ports and protocol.
+pub fn flow_number(facts: &Facts) -> u32 {
+    let ports = u32::from(facts.ports[0]) << 16 | u32::from(facts.ports[1]);
+    [facts.hosts[0], facts.hosts[1], ports, u32::from(facts.protocol)].into_iter().fold(0, |number, part| {
+        // The mixing step of MurmurHash3.
+        let part = part.wrapping_mul(0xcc9e_2d51).rotate_left(15).wrapping_mul(0x1b87_3593);
+        (number ^ part).rotate_left(13).wrapping_mul(5).wrapping_add(0xe654_6b64)
+    })
+}
+
+/// Returns the hash of a flow: its number, spread over 32 bits as `sojourn replay` does with the numbers of a trace.
+fn flow_hash(facts: &Facts) -> u32 {
+    flow_number(facts).wrapping_mul(2_654_435_769)
 }
 
 /// Returns a flow's addresses and ports as text.
@@ -730,12 +734,11 @@ mod tests {
 
     fn replayed(packets: &[probe::Packet], spec: &Spec, rate: Rate, seed: u64) -> Vec<(u64, u16, String)> {
         let mut trace = format!("{}\n", sojourn_replay::TRACE_HEADER);
-        let mut flows: Vec<u16> = Vec::new();
+        let mut flows: HashMap<u32, u16> = HashMap::new();
         for packet in in_order(packets) {
-            let flow = flows.iter().position(|port| *port == packet.ports[0]).unwrap_or_else(|| {
-                flows.push(packet.ports[0]);
-                flows.len() - 1
-            });
+            let (hosts, ports, protocol) = (packet.hosts.map(u32::from), packet.ports, packet.protocol);
+            let flow = flow_number(&Facts { hosts, ports, protocol, ..Facts::default() });
+            flows.insert(flow, ports[0]);
             trace += &format!("{},enqueue,{flow},{},{}\n", packet.arrival, packet.bytes, packet.ecn_in);
         }
         let played = sojourn_replay::run_counted(trace.as_bytes(), "t.csv", spec, (Some(rate), None), (1514, seed));
@@ -743,7 +746,7 @@ mod tests {
             .expect("a sound trace")
             .rows
             .iter()
-            .map(|row| (row.fate_time.0, flows[row.flow as usize], row.fate.to_string()))
+            .map(|row| (row.fate_time.0, flows[&row.flow], row.fate.to_string()))
             .collect();
         all.sort();
         all
