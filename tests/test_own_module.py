@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 import own
+import sojourn as sj
 from conftest import ROOT, Run, kernel_or_skip
 from sojourn import _core, fates
 from sojourn.kernel import Kernel, modules
+from sojourn.kernel.run import Guests
 
 LINE = "codel limit 60"
 
@@ -65,17 +67,17 @@ def test_a_copy_of_a_discipline_plays_as_the_kernels_own_and_a_changed_one_does_
     assert measures["None"] != measures[str(changed)]
 
 
-def test_a_file_with_the_papers_ccaq_is_the_module_of_its_variant(sojourn: Run, kernel: Kernel, small: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "is_used"),
+    [("ccaq variant paper", True), ("htb rate 1mbit child ccaq variant paper", True), ("codel", False)],
+)
+def test_a_file_with_the_papers_ccaq_is_the_module_of_its_variant(
+    kernel: Kernel, small: Path, line: str, is_used: bool
+) -> None:
     """Linux's name of this discipline, ccaq_paper, is not among the words of its line."""
-    files = modules.build(kernel, ROOT / "kernel")
-    asked = ("run", small, "--world", "kernel", "--qdisc-module", files["sch_ccaq_paper"], "-f", "json")
-    for line, used in {
-        "ccaq variant paper": True,
-        "tbf rate 1mbit child ccaq variant paper": True,
-        "codel": False,
-    }.items():
-        said = json.loads(sojourn(*asked, "--set", f"hop.bottleneck.qdisc={line}").stdout)
-        assert ("qdisc_module" in said["runs"][0]["versions"]) == used, line
+    module = modules.build(kernel, ROOT / "kernel")["sch_ccaq_paper"]
+    plan = sj.load(small, set={"hop.bottleneck.qdisc": line})
+    assert ("qdisc_module" in Guests(qdisc_module=module).key(plan, 0)) == is_used
 
 
 def test_a_module_is_for_the_kernel_world_and_its_name_for_the_scenario(
