@@ -45,6 +45,8 @@ LOADED = re.compile(
 )
 """Modules that are loaded before the job, with their dependencies."""
 NOT_LOADED = {"tcp_diag", "sch_teql", "act_ipt", "em_ipt", "em_canid", "em_ipset", "sch_mqprio_lib", "act_sample"}
+BY_JOBS = {"sojourn_replace"}
+"""Modules of ours that only a job loads, with parameters."""
 BEFORE = ("crc32c_generic",)
 """Modules that others need without naming them as a dependency."""
 AFTER = ("virtio_pci", "virtio_console")
@@ -226,7 +228,8 @@ def _initrd(kernel: Kernel, init: Path, folder: Path, more: Iterable[Path]) -> b
     early, late = _in_order(shelf, [*BEFORE, *_names(shelf)]), _in_order(shelf, AFTER)
     for number, name in enumerate(early):
         packed.file(f"modules/{number:03}-{name}.ko", _module(shelf[name]))
-    for number, (name, file) in enumerate(sorted(kernel.modules.items())):
+    ours = {name: file for name, file in kernel.modules.items() if name not in BY_JOBS}
+    for number, (name, file) in enumerate(sorted(ours.items())):
         packed.file(f"modules/9{number:02}-{name}.ko", file.read_bytes())
     for number, name in enumerate(one for one in late if one not in early):
         packed.file(f"late/{number:03}-{name}.ko", _module(shelf[name]))
