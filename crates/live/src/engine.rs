@@ -194,15 +194,16 @@ fn cpu_time() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Asks for real-time scheduling of this thread, exact timers, and memory that is never paged out. Returns whether
-/// real-time scheduling was granted; the rest is granted to everyone, or does not matter.
+/// Asks for real-time scheduling of this thread, exact timers, and memory that is never paged out. Future memory is left
+/// out: with a limit for users it could not be had. Returns whether real-time scheduling was granted; the rest is granted
+/// to everyone, or does not matter.
 #[expect(unsafe_code, reason = "scheduling policies have no safe wrapper")]
 pub fn hurry() -> bool {
     let parameters = libc::sched_param { sched_priority: 10 };
     // SAFETY: the calls have no pointers but that to the parameters, which outlive them.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1usize);
-        libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE);
+        libc::mlockall(libc::MCL_CURRENT);
         libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) == 0
     }
 }
