@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,13 @@ CCAQ = [
     ("smp-kasan", 4, "ccaq-mq"),
     ("smp-kcsan", 4, "ccaq-mq"),
 ]
+
+
+def slow_kernel_or_skip(variant: str) -> Kernel:
+    """Returns a kernel. Those with four CPUs and sanitizers are emulated, and play for minutes: only if asked for."""
+    if variant.startswith("smp-") and "SOJOURN_SMP" not in os.environ:
+        skip_loudly(f"{variant} takes minutes: SOJOURN_SMP=1 plays it", also_in_ci=True)
+    return kernel_or_skip(variant)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +62,7 @@ FAULTS = {
 )
 def test_a_kernel_notices_each_fault_in_a_module(stress: ModuleType, tmp_path: Path, variant: str, faults: str) -> None:
     """The debug kernel's KASAN reports the first of its faults only."""
-    kernel = stress.with_modules(kernel_or_skip(variant), [FOLDER / "faulty"])
+    kernel = stress.with_modules(slow_kernel_or_skip(variant), [FOLDER / "faulty"])
     cpus = 1 if variant == "debug" else 4
     wanted = stress.Wanted(
         script="drain", variant=variant, cpus=cpus, parameters=f"fault={faults or 'none'}", drain_s=1
@@ -112,7 +120,8 @@ def test_ccaq_passes_a_flood_and_changes_under_it(
         delay_ns=2000,
         plugin=modules.tc_plugins() / "q_ccaq.so",
     )
-    ended, found = stress.stress(stress.with_modules(kernel_or_skip(variant), [ROOT / "kernel"]), wanted, tmp_path)
+    kernel = stress.with_modules(slow_kernel_or_skip(variant), [ROOT / "kernel"])
+    ended, found = stress.stress(kernel, wanted, tmp_path)
     assert found == []
     assert ended.error is None
     refused = re.findall(r"errors: (\d+)", (tmp_path / "flood").read_text())
