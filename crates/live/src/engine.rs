@@ -23,6 +23,11 @@ const LONGEST: Span = Span::from_millis(5);
 /// With at least this much time between an arrival and its leaving, the loop does not wait for arrivals: the kernel
 /// stamps them, and they are read in time.
 const AHEAD: Span = Span::from_micros(200);
+/// A timer wakes the program about this much later than it was set. So the sleep ends as much earlier, and the program
+/// waits for the rest without sleeping.
+const EARLY: Span = Span::from_micros(25);
+/// A sleep that is shorter than this does not end earlier, so that the program sleeps most of the time.
+const WORTH: Span = Span::from_micros(60);
 /// Time between two hand-overs of the records to their writer.
 const PERIOD: Span = Span::from_millis(500);
 
@@ -41,6 +46,8 @@ pub struct Engine {
     /// Questions of the control socket.
     questions: mpsc::Receiver<Asked>,
     offset: i64,
+    /// Whether the last sleep ended early.
+    is_early: bool,
 }
 
 /// Returns the difference between the system's clock and the monotonic one, in nanoseconds.
@@ -58,7 +65,19 @@ impl Engine {
         writers: [mpsc::Sender<Vec<u8>>; 2],
     ) -> (Engine, mpsc::Sender<Asked>) {
         let (to, questions) = mpsc::channel();
-        (Engine { path, ports, origin, writers, truth: Truth::default(), questions, offset: offset() }, to)
+        (
+            Engine {
+                path,
+                ports,
+                origin,
+                writers,
+                truth: Truth::default(),
+                questions,
+                offset: offset(),
+                is_early: false,
+            },
+            to,
+        )
     }
 
     /// Plays until `end`, or until `stop` is set.
@@ -148,12 +167,21 @@ impl Engine {
         self.ports.iter_mut().for_each(|port| port.cable.flush());
     }
 
-    /// Sleeps until `next`, or until a frame arrives if this may be earlier than an event that depends on it.
-    fn sleep(&self, next: Time) -> io::Result<()> {
+    /// Sleeps until `next`, or until a frame arrives if this may be earlier than an event that depends on it. May return
+    /// a little earlier.
+    fn sleep(&mut self, next: Time) -> io::Result<()> {
         let now = self.now();
         let wait = next.since(now).min(LONGEST);
+        if std::mem::take(&mut self.is_early) && wait <= EARLY {
+            while self.now() < next {
+                std::hint::spin_loop();
+            }
+            return Ok(());
+        }
         if wait < SHORTEST || self.path.lookahead() >= AHEAD {
-            return sleep_until(self.origin + now.0 + wait.max(SHORTEST).0);
+            self.is_early = wait >= WORTH;
+            let rest = if self.is_early { wait - EARLY } else { wait.max(SHORTEST) };
+            return sleep_until(self.origin + now.0 + rest.0);
         }
         let mut watched: Vec<PollFd<'_>> =
             self.ports.iter().map(|port| PollFd::new(&port.cable, PollFlags::IN)).collect();
