@@ -161,6 +161,8 @@ def test_a_replay_of_the_recorded_arrivals_gives_every_packet_the_same_fate(
     assert sum(row[5][0] == "dropped" for row in rows) > 0
 
 
+# Only root can become another user. Where the tests run as a user without privileges, every other test of the world
+# live is already such a run.
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="only root can become another user")
 def test_a_user_without_any_privilege_plays_a_run(live: None) -> None:
     with tempfile.TemporaryDirectory() as temporary:

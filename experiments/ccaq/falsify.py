@@ -34,7 +34,7 @@ import sojourn as sj
 from sojourn.frontier import grid, judge
 from sojourn.frontier.point import INTERVAL_S, Point, plan_of, rounded_s
 from sojourn.line import time_text
-from sojourn.means import Mean, as_dict, mean_of
+from sojourn.means import Mean, as_dict, as_text, mean_of
 from sojourn.records import write_text
 from sojourn.words import seeds_text
 
@@ -494,12 +494,6 @@ def stands(findings: Sequence[Finding]) -> bool:
 # ---- the page ----
 
 
-def text(value: Mapping[str, Any]) -> str:
-    """Writes a mean with its interval, if the seeds differ."""
-    half = value["half_width"]
-    return f"{value['mean']:.4g}" + (f" ± {half:.2g}" if half else "")
-
-
 def asked(finding: Mapping[str, Any]) -> str:
     """Writes the bound."""
     return f"{finding['how']} {finding['bound']:.3g}"
@@ -524,7 +518,7 @@ def tables(found: Mapping[str, Any]) -> str:
                 within = [
                     part for part in (busy, delay) if part["found"]["half_width"] is not None and not part["sure"]
                 ]
-                cells = [name, path, text(busy["found"]), text(one["delay_ms"]), text(delay["found"])]
+                cells = [name, path, as_text(busy["found"]), as_text(one["delay_ms"]), as_text(delay["found"])]
                 rows.append(f"| {' | '.join(cells)} | {met}{', within the interval' if within else ''} |")
         count = sum(one["met"] for case in robust.values() for one in case["paths"].values())
         total = sum(len(case["paths"]) for case in robust.values())
@@ -537,7 +531,7 @@ def tables(found: Mapping[str, Any]) -> str:
         for number, one in falsifiers.items():
             for place, finding in enumerate(one["findings"]):
                 head = (number, one["words"]) if place == 0 else ("", "")
-                cells = [*head, finding["words"], asked(finding), text(finding["found"])]
+                cells = [*head, finding["words"], asked(finding), as_text(finding["found"])]
                 rows.append(f"| {' | '.join(cells)} | {verdict(finding, 'does not stand', 'stands')} |")
         standing = [number for number, one in falsifiers.items() if one["stands"]]
         many = f"{len(standing)} of {len(falsifiers)} stand" + (f": {', '.join(standing)}" if standing else "")

@@ -21,7 +21,7 @@ from pages import filled
 from programs import HERE, How, finished, is_met, is_sure, options, play_each, run
 
 import sojourn as sj
-from sojourn.means import Mean, as_dict
+from sojourn.means import Mean, as_dict, as_text
 from sojourn.records import write_text
 from sojourn.rfc7928.observed import versions
 
@@ -128,30 +128,20 @@ def play(name: str, asked: argparse.Namespace) -> dict[str, Any]:
     return {**about, "goals": verdicts, "disciplines": figures}
 
 
-def text(mean: Mapping[str, Any] | None, factor: float = 1.0) -> str:
-    """Writes a mean with its interval, if the seeds differ."""
-    if mean is None:
-        return "–"
-    half = mean["half_width"]
-    value = f"{factor * mean['mean']:.4g}"
-    return f"{value} ± {factor * half:.2g}" if half else value
-
-
 def tables(found: Mapping[str, Any]) -> str:
     """Returns the tables of goals.md in Markdown."""
     rows = ["| scenario | goal | asked | ccaq | met |", "|---|---|---|---|---|"]
     for name, one in found.items():
         for goal in one["goals"]:
             met = ("yes" if goal["met"] else "**no**") + ("" if goal["sure"] else ", within the interval")
-            rows.append(
-                f"| [{name}](goals/{name}.toml) | {goal['words']} | {goal['asked']} | {text(goal['found'])} | {met} |"
-            )
+            cells = [f"[{name}](goals/{name}.toml)", goal["words"], goal["asked"], as_text(goal["found"]), met]
+            rows.append(f"| {' | '.join(cells)} |")
     for name, one in found.items():
         heads = [head for head, _ in COLUMNS.values()]
         rows += ["", f"**{name}** ({one['seeds']} seeds)", "", f"| discipline | {' | '.join(heads)} |"]
         rows.append(f"|---|{'--:|' * len(heads)}")
         for label, figures in one["disciplines"].items():
-            cells = [text(figures[address], factor) for address, (_, factor) in COLUMNS.items()]
+            cells = [as_text(figures[address], factor) for address, (_, factor) in COLUMNS.items()]
             rows.append(f"| `{label}` | {' | '.join(cells)} |")
     return "\n".join(rows)
 

@@ -22,7 +22,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
 from pages import filled
 
 import sojourn as sj
-from sojourn.means import as_dict, mean_of
+from sojourn.means import as_dict, as_text, mean_of
 from sojourn.records import write_text
 from sojourn.words import seeds_text
 
@@ -101,18 +101,14 @@ def is_near(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     )
 
 
-def text(mean: Mapping[str, Any]) -> str:
-    """Writes a mean with its interval, if the seeds differ."""
-    half = mean["half_width"]
-    return f"{mean['mean']:.4g}" + (f" ± {half:.2g}" if half else "")
-
-
 def table(found: Mapping[str, Any]) -> str:
     """Returns the table of README.md."""
     heads = ["case", *(f"{world}: goodput, Mbit/s; sojourn p50, ms" for world in WORLDS), "live agrees with"]
     rows = [f"| {' | '.join(heads)} |", "|---|--:|--:|--:|---|"]
     for case in found["cases"].values():
-        cells = [f"{text(case[world]['goodput_mbit'])}; {text(case[world]['sojourn_p50_ms'])}" for world in WORLDS]
+        cells = [
+            f"{as_text(case[world]['goodput_mbit'])}; {as_text(case[world]['sojourn_p50_ms'])}" for world in WORLDS
+        ]
         near = [world for world in WORLDS[:2] if is_near(case["live"], case[world])]
         valid = " (not valid)" if "invalid" in case["live"] else ""
         rows.append(f"| {case['words']} | {' | '.join(cells)} | {' and '.join(near) or '**none**'}{valid} |")

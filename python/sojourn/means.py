@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,15 @@ class Mean:
 def as_dict(mean: Mean | None) -> dict[str, Any] | None:
     """Returns a mean as JSON has it: `mean`, `half_width` and `count`."""
     return None if mean is None else {"mean": mean.value, "half_width": mean.half_width, "count": mean.count}
+
+
+def as_text(mean: Mapping[str, Any] | None, factor: float = 1.0) -> str:
+    """Returns a mean of `as_dict` as text, times a factor, with its interval if the seeds differ; "–" for None."""
+    if mean is None:
+        return "–"
+    half = mean["half_width"]
+    value = f"{factor * mean['mean']:.4g}"
+    return f"{value} ± {factor * half:.2g}" if half else value
 
 
 def mean_of(values: Sequence[float | None]) -> Mean | None:

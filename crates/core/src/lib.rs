@@ -50,6 +50,7 @@
 
 extern crate alloc;
 
+pub mod access;
 pub mod cache;
 pub mod dql;
 pub mod netem;
@@ -59,5 +60,6 @@ pub mod qdisc;
 pub mod ring;
 pub mod rng;
 pub mod tcp;
+pub mod trace;
 pub mod units;
 mod wheel;

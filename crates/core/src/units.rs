@@ -84,6 +84,13 @@ impl Rate {
         Span((bytes as u64 * 8_000_000_000).div_ceil(self.0))
     }
 
+    /// Returns the new end of a transmission that was to end at `end` at this rate, if the rate becomes `new` now. The
+    /// new rate must not be zero.
+    pub fn stretched(self, now: Time, end: Time, new: Rate) -> Time {
+        let bits_left = u128::from(end.since(now).0) * u128::from(self.0);
+        now + Span(bits_left.div_ceil(u128::from(new.0)) as u64)
+    }
+
     /// The whole bytes that fit into `span` at this rate.
     #[inline]
     pub const fn bytes_in(self, span: Span) -> u64 {

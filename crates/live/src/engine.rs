@@ -46,7 +46,7 @@ pub struct Engine {
     /// Questions of the control socket.
     questions: mpsc::Receiver<Asked>,
     offset: i64,
-    /// Whether the last sleep ended early.
+    /// True if the last sleep ended before its time.
     is_early: bool,
 }
 

@@ -12,7 +12,7 @@ use sojourn_traffic::express;
 pub struct Host {
     /// The congestion controls of its kernel, by Linux's names.
     pub congestion_controls: Vec<String>,
-    /// Whether its CUBIC has HyStart; `None` if this is not known.
+    /// The parameter `hystart` of its module tcp_cubic; `None` if the module does not show it.
     pub hystart: Option<bool>,
 }
 

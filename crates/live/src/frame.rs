@@ -54,7 +54,7 @@ impl Facts {
         (if from >> 16 & 0xff <= 100 { from } else { to }) as u16
     }
 
-    /// Whether it is a SYN or a SYN-ACK.
+    /// Returns true for a SYN and for a SYN-ACK.
     pub fn opens(&self) -> bool {
         self.protocol == TCP && self.flags & SYN != 0
     }
@@ -75,7 +75,7 @@ struct Layers {
     /// End of the IP packet in the frame.
     end: usize,
     protocol: u8,
-    /// Whether the transport header is in an earlier fragment.
+    /// True for a fragment of an IP packet other than the first: it has no transport header.
     is_rest: bool,
     hosts: [u32; 2],
     tos: u8,

@@ -4,14 +4,13 @@
 //! it ends, however late the program is. At one time arrivals come before departures, and an idle server asks for a
 //! packet after all arrivals of that time, as in `sojourn replay`.
 
-use std::sync::Arc;
-
 use sojourn_core::netem::Netem;
 use sojourn_core::nic::{Nic, Params, Ticks};
 use sojourn_core::packet::Packet as _;
 use sojourn_core::qdisc::{AnyQdisc, Context, DropReason, Qdisc};
+use sojourn_core::trace::Opportunities;
 use sojourn_core::units::{Rate, Span, Time};
-use sojourn_model::scenario::{Capacity, Link, QdiscChange, Trace};
+use sojourn_model::scenario::{Capacity, Link, QdiscChange};
 
 use crate::packet::{Lost, Packet, Pool};
 
@@ -19,8 +18,6 @@ use crate::packet::{Lost, Packet, Pool};
 const BARE: Params = Params { ring: 1, bql: false, coalesce: Span::ZERO };
 /// Bytes that byte queue limits count in addition to the IP length.
 const ETHERNET: u32 = 14;
-/// Bytes of a trace's delivery opportunity (mahimahi).
-const OPPORTUNITY: u32 = 1500;
 
 /// The end of a packet at this link.
 #[derive(Clone, Copy, Debug)]
@@ -64,32 +61,6 @@ enum Server {
     Trace(Opportunities),
 }
 
-/// The delivery opportunities of a trace, which repeats with its last time as the period.
-struct Opportunities {
-    trace: Arc<Trace>,
-    next: usize,
-    period_start: Time,
-    /// Bytes of the present opportunity that are left.
-    budget: u32,
-    /// Bytes of the packet in transmission that are left.
-    remaining: u32,
-}
-
-impl Opportunities {
-    fn time(&self) -> Time {
-        self.period_start + Span::from_millis(self.trace.opportunities_ms[self.next])
-    }
-
-    fn advance(&mut self) {
-        self.budget = OPPORTUNITY;
-        self.next += 1;
-        if self.next == self.trace.opportunities_ms.len() {
-            self.period_start += Span::from_millis(self.trace.opportunities_ms[self.next - 1]);
-            self.next = 0;
-        }
-    }
-}
-
 /// The state of a link.
 pub struct Hop {
     link: Link,
@@ -102,7 +73,7 @@ pub struct Hop {
     netem: Option<Netem<Packet>>,
     delay: Span,
     last_out: Time,
-    /// Whether the server is to look for a packet at the time of the last arrival.
+    /// Set by an arrival at an idle link: the time at which the server asks the discipline for a packet.
     asks: Option<Time>,
     drops: Vec<(Packet, DropReason)>,
 }
@@ -112,11 +83,7 @@ impl Hop {
     pub fn new(link: &Link, mtu: u32, hz: u32, seed: u64) -> Hop {
         let (rate, server) = match &link.rate {
             Capacity::Steps(steps) => (steps[0].1, Server::Rate(steps[0].1)),
-            Capacity::Trace(trace) => {
-                let (trace, budget) = (trace.clone(), OPPORTUNITY);
-                let first = Opportunities { trace, next: 0, period_start: Time::ZERO, budget, remaining: 0 };
-                (first.trace.mean_rate(), Server::Trace(first))
-            }
+            Capacity::Trace(trace) => (trace.mean_rate(), Server::Trace(Opportunities::new(trace.clone()))),
         };
         let delay = link.delay[0].1;
         let context = Context { mtu: link.wire_bytes(mtu), overhead: link.overhead, rate, delay, skb: 0, seed };
@@ -233,7 +200,7 @@ impl Hop {
                 let falls = matches!(&self.server, Server::Rate(rate) if new < rate);
                 if let Server::Rate(rate) = &mut self.server {
                     if let Some((_, end)) = &mut self.service {
-                        *end = stretched(now, *end, *rate, *new);
+                        *end = rate.stretched(now, *end, *new);
                     }
                     *rate = *new;
                 }
@@ -363,10 +330,7 @@ impl Hop {
                 trace.advance();
                 continue;
             };
-            let used = trace.budget.min(trace.remaining);
-            trace.budget -= used;
-            trace.remaining -= used;
-            let is_finished = trace.remaining == 0;
+            let is_finished = trace.send();
             if trace.budget == 0 {
                 trace.advance();
             }
@@ -379,10 +343,4 @@ impl Hop {
     fn report_drops(&mut self, done: &mut Done) {
         done.fates.extend(self.drops.drain(..).map(|(packet, reason)| (packet, Fate::Dropped(reason))));
     }
-}
-
-/// Returns the new end of a transmission that was to end at `end`, if the rate changes now.
-fn stretched(now: Time, end: Time, old: Rate, new: Rate) -> Time {
-    let bits_left = u128::from(end.since(now).0) * u128::from(old.0);
-    now + Span(bits_left.div_ceil(u128::from(new.0)) as u64)
 }

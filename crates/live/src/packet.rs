@@ -25,7 +25,7 @@ pub struct Packet {
     pub last: usize,
     /// The port of its receiver.
     pub to: usize,
-    /// Whether there are two packets of this frame.
+    /// True if netem duplicated the packet: the frame then belongs to two packets.
     is_twin: bool,
 }
 
@@ -72,7 +72,7 @@ impl sojourn_core::packet::Packet for Packet {
 pub struct Pool {
     frames: Vec<Vec<u8>>,
     free: Vec<u32>,
-    /// Whether one of a slot's two packets has ended.
+    /// For each slot: true if its frame belonged to two packets and one of them has ended.
     halved: Vec<bool>,
 }
 

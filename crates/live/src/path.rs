@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
 use serde_json::{Value, json};
+use sojourn_core::access::AccessLink;
 use sojourn_core::packet::Ecn;
 use sojourn_core::qdisc::Qdisc as _;
 use sojourn_core::rng;
@@ -68,32 +69,6 @@ impl PartialOrd for Posted {
 impl Ord for Posted {
     fn cmp(&self, other: &Posted) -> Ordering {
         (other.at, other.number).cmp(&(self.at, self.number))
-    }
-}
-
-/// The access link of a host, in one direction: a FIFO with a rate, whose departures are computed at arrival.
-#[derive(Default)]
-struct AccessLink {
-    free: Time,
-    /// Starts of transmission of the packets that wait.
-    starts: VecDeque<Time>,
-}
-
-impl AccessLink {
-    /// Returns the end of the transmission of a packet of `bytes`; `None` if the queue is full.
-    fn pass(&mut self, now: Time, bytes: u32, rate: Rate, limit: usize) -> Option<Time> {
-        while self.starts.front().is_some_and(|start| *start <= now) {
-            self.starts.pop_front();
-        }
-        let start = self.free.max(now);
-        if start > now {
-            if self.starts.len() >= limit {
-                return None;
-            }
-            self.starts.push_back(start);
-        }
-        self.free = start + rate.serialise(bytes);
-        Some(self.free)
     }
 }
 
@@ -470,9 +445,9 @@ impl Path {
         let Port { delays, access, .. } = &mut self.ports[port];
         let delay = delays.get(&number).map_or(Span::ZERO, |both| both[usize::from(!outward)]);
         let Some(link) = &self.access else { return Some(now + delay) };
-        let of_host = access.entry((number, outward)).or_default();
-        match of_host.pass(now, packet.facts.ip_bytes, link.rate, link.limit) {
-            Some(end) => Some(end + delay + link.delay),
+        let idle = || AccessLink::new(link.rate, link.delay, link.limit);
+        match access.entry((number, outward)).or_insert_with(idle).pass(now, packet.facts.ip_bytes) {
+            Some(end) => Some(end + delay),
             None => {
                 self.counts.access_drops += 1;
                 self.pool.end(packet);

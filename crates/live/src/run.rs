@@ -13,7 +13,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sojourn_core::units::{Span, Time};
 use sojourn_model::scenario::Scenario;
 use sojourn_traffic::flows::played::Played;
@@ -37,13 +37,13 @@ const AHEAD: u64 = 20_000_000;
 /// A job: a run, or a link that is up.
 #[derive(Deserialize)]
 struct Asked {
-    /// For a link: whether its scenario's flows play, too.
+    /// For a link: true if its scenario's flows play, too.
     #[serde(default)]
     flows: bool,
     /// The path of the control socket of a link; a run has none.
     #[serde(default)]
     control: Option<PathBuf>,
-    /// Whether to capture the packets of all links.
+    /// True if the packets of all links are captured.
     #[serde(default)]
     capture: bool,
 }
@@ -178,18 +178,5 @@ impl Net for World {
 
     fn drain(&mut self, _: &OwnedFd, _: Drain) -> io::Result<bool> {
         Ok(false)
-    }
-}
-
-/// Returns the answer, the last file of a run.
-pub fn answer(done: Result<Value, String>) -> Value {
-    match done {
-        Ok(Value::Object(fields)) => {
-            let mut answer = Map::from_iter([("ok".to_owned(), true.into())]);
-            answer.extend(fields);
-            Value::Object(answer)
-        }
-        Ok(_) => json!({ "ok": true }),
-        Err(error) => json!({ "ok": false, "error": error }),
     }
 }

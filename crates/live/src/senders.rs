@@ -166,11 +166,11 @@ mod tests {
     fn a_segment_that_was_sent_twice_has_no_rtt() {
         let mut senders = Senders::new(0);
         senders.leaves_host(Time(0), &data(7, 100, 0), |_| panic!("sent once"));
-        let mut told = 0;
+        let mut reported = 0;
         senders.leaves_host(Time(9_000), &data(7, 100, 0), |record| {
-            told += u32::from(matches!(record, Record::Retransmitted { seq: 7, payload: 100, .. }));
+            reported += u32::from(matches!(record, Record::Retransmitted { seq: 7, payload: 100, .. }));
         });
-        assert_eq!(told, 1);
+        assert_eq!(reported, 1);
         assert_eq!(acked(&mut senders, 20_000, 107), Some((100, 0)));
     }
 

@@ -6,11 +6,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::{network, run};
+use sojourn_traffic::job::{self, JOB};
 
-/// The files with the request and with the answer.
-const JOB: &str = "job.json";
-const ENDED: &str = "ended.json";
+use crate::{network, run};
 
 /// Plays the run in the folder that is the first argument. Returns whether it succeeded.
 pub fn main() -> bool {
@@ -22,16 +20,8 @@ pub fn main() -> bool {
     let started = job.and_then(|job| network::leave_the_host().map(|()| job).map_err(|error| error.to_string()));
     match started {
         Ok(job) => play_in_child(&folder, &job),
-        Err(error) => end(&folder, Err(error)),
+        Err(error) => job::end(&folder, Err(error)),
     }
-}
-
-/// Writes the answer. Returns whether it is no error.
-fn end(folder: &Path, done: Result<serde_json::Value, String>) -> bool {
-    let is_ok = done.is_ok();
-    // A missing answer is noticed.
-    let _ = fs::write(folder.join(ENDED), run::answer(done).to_string());
-    is_ok
 }
 
 /// Asks the kernel to end this process when its parent ends.
@@ -46,11 +36,11 @@ fn die_with_parent() {
 fn play_in_child(folder: &Path, job: &str) -> bool {
     // SAFETY: this process has one thread.
     match unsafe { libc::fork() } {
-        -1 => end(folder, Err(format!("fork: {}", std::io::Error::last_os_error()))),
+        -1 => job::end(folder, Err(format!("fork: {}", std::io::Error::last_os_error()))),
         0 => {
             die_with_parent();
             network::show_own_processes();
-            end(folder, run::play(folder, job))
+            job::end(folder, run::play(folder, job))
         }
         child => {
             let mut status = 0;

@@ -5,6 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 use sojourn_core::units::Span;
+use sojourn_measure::histogram::Histogram;
 
 /// A run is invalid if more than one frame in a hundred leaves later than this.
 pub const LATE: Span = Span::from_millis(1);
@@ -13,69 +14,32 @@ pub const CLOCK_STEP: Span = Span::from_millis(1);
 /// A run is invalid if an application acts this long after its time.
 pub const LATE_ACT: Span = Span::from_millis(20);
 
-/// Counts times in buckets: eight for each power of two of nanoseconds.
-#[derive(Clone, Debug)]
-pub struct Lateness {
-    counts: Vec<u64>,
-    total: u64,
-    max: u64,
-}
-
-impl Default for Lateness {
-    fn default() -> Self {
-        Lateness { counts: vec![0; 64 * 8], total: 0, max: 0 }
-    }
-}
+/// A distribution of times.
+#[derive(Clone, Default, Debug)]
+pub struct Lateness(Histogram);
 
 impl Lateness {
     /// Counts a time.
     pub fn add(&mut self, late: Span) {
-        self.counts[bucket(late.0)] += 1;
-        self.total += 1;
-        self.max = self.max.max(late.0);
+        self.0.add(late.0);
     }
 
-    /// Returns the time that this share of all times does not exceed, in nanoseconds, exact to an eighth; `None` if
-    /// nothing was counted.
+    /// Returns the time that this share of all times does not exceed, in nanoseconds, rounded up to the end of its bin
+    /// in the histogram; `None` if nothing was counted.
     pub fn quantile(&self, share: f64) -> Option<u64> {
-        let rank = ((self.total as f64 * share).ceil() as u64).max(1);
-        let mut seen = 0;
-        let found = self.counts.iter().position(|count| {
-            seen += count;
-            seen >= rank
-        })?;
-        Some(upper(found).min(self.max))
+        (!self.0.is_empty()).then(|| self.0.quantile_edge(share) as u64)
     }
 
     /// Returns quantiles in microseconds.
     pub fn as_json(&self) -> Value {
         let us = |ns: Option<u64>| ns.map(|ns| (ns as f64 / 100.0).round() / 10.0);
-        let max = (self.total > 0).then_some(self.max);
         json!({
             "p50": us(self.quantile(0.5)),
             "p90": us(self.quantile(0.9)),
             "p99": us(self.quantile(0.99)),
-            "max": us(max),
+            "max": us(self.quantile(1.0)),
         })
     }
-}
-
-/// Returns the bucket of a time.
-fn bucket(ns: u64) -> usize {
-    if ns < 16 {
-        return ns as usize;
-    }
-    let power = ns.ilog2();
-    (power as usize - 2) * 8 + ((ns >> (power - 3)) & 7) as usize
-}
-
-/// Returns the largest time of a bucket.
-fn upper(bucket: usize) -> u64 {
-    if bucket < 16 {
-        return bucket as u64;
-    }
-    let (power, part) = (bucket / 8 + 2, bucket as u64 % 8);
-    ((9 + part) << (power - 3)) - 1
 }
 
 /// Counters of the host, at one moment.
@@ -189,17 +153,6 @@ impl Truth {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn buckets_are_in_order_and_an_eighth_wide() {
-        let mut last = 0;
-        for ns in (0..2000).chain([1 << 20, (1 << 20) + 1, 1 << 40, u64::MAX >> 1]) {
-            let found = bucket(ns);
-            assert!(found >= last, "{ns}");
-            assert!(upper(found) >= ns && upper(found) as f64 <= ns as f64 * 1.125 + 1.0, "{ns}: {}", upper(found));
-            last = found;
-        }
-    }
 
     #[test]
     fn a_quantile_is_that_of_the_times() {

@@ -7,6 +7,7 @@ pub use sojourn_core::netem::Params as Impair;
 pub use sojourn_core::nic::Params as Nic;
 use sojourn_core::qdisc::LinkLayer;
 use sojourn_core::qdisc::tc::{self, Spec};
+pub use sojourn_core::trace::Trace;
 use sojourn_core::units::{Rate, Span, Time};
 
 use crate::rates::Rates;
@@ -200,21 +201,6 @@ pub enum TraceFile {
     Opportunities(Arc<Trace>),
     /// Rates from a CSV or JSON file.
     Rates(Arc<Rates>),
-}
-
-/// A mahimahi trace: one delivery opportunity of 1500 bytes at each time, repeated with the last time as period.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trace {
-    /// Milliseconds since the start of the period, non-decreasing; the last one is positive.
-    pub opportunities_ms: Vec<u64>,
-}
-
-impl Trace {
-    /// Returns the mean rate over one period.
-    pub fn mean_rate(&self) -> Rate {
-        let period_ms = self.opportunities_ms.last().copied().unwrap_or(0).max(1);
-        Rate((self.opportunities_ms.len() as u64 * 1500 * 8 * 1000 / period_ms).max(1))
-    }
 }
 
 /// The access link of a host, with a FIFO queue. Each end of a flow has its own.

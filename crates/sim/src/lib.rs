@@ -4,7 +4,6 @@
 //! differ in how they find the next event: the fast one (`fast.rs`) and a slow, obvious one (`heap.rs`), its oracle.
 #![forbid(unsafe_code)]
 
-mod access;
 pub mod alone;
 mod closed;
 mod ends;

@@ -3,6 +3,7 @@
 use sojourn_core::packet::Packet as _;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::qdisc::{AnyQdisc, Context, DropReason, Given, Qdisc};
+use sojourn_core::trace::Opportunities;
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_measure::stats::{self, Common};
 use sojourn_measure::{LinkMeter, LinkReport};
@@ -28,7 +29,6 @@ use card::Card;
 use filter::Blocks;
 use pause::Pause;
 pub use pause::PauseFrame;
-use traced::Opportunities;
 use wire::Wire;
 
 /// IP MTU of every hop in bytes.
@@ -394,7 +394,7 @@ impl Link {
             if let Some(card) = &mut self.card {
                 card.set_rate(now, *rate, new);
             } else if self.busy && self.due < Time::NEVER {
-                self.due = stretched(now, self.due, *rate, new);
+                self.due = rate.stretched(now, self.due, new);
             }
             falls = new < *rate;
             *rate = new;
@@ -600,12 +600,6 @@ impl Link {
             records.push(record(self.index, *packet, start, end, Fate::Delivered));
         }
     }
-}
-
-/// Returns the new end of a transmission that was to end at `end`, if the rate changes now.
-fn stretched(now: Time, end: Time, old: Rate, new: Rate) -> Time {
-    let bits_left = u128::from(end.since(now).0) * u128::from(old.0);
-    now + Span(bits_left.div_ceil(u128::from(new.0)) as u64)
 }
 
 /// Returns the meter's report, without the measures of the queue unless `detail` is set.

@@ -1,16 +1,16 @@
 //! The data senders of all connections. A connection of an application has one sender, or one at each end if both ends
 //! send data. In that case the two senders share a handshake.
 
+use sojourn_core::access::AccessLink;
 use sojourn_core::cache::Cache;
 use sojourn_core::packet::{Ecn, Packet as _};
 use sojourn_core::rng::Rng;
 use sojourn_core::tcp::{Ack, Block, Config, Run, Sender};
 use sojourn_core::units::{Span, Time};
-use sojourn_model::scenario::{Access, Scenario};
+use sojourn_model::scenario::Scenario;
 use sojourn_model::workload::Entry;
 use sojourn_model::workload::driver::{Data, End};
 
-use crate::access::AccessLink;
 use crate::ends::{AckOptions, SYN_BYTES};
 use crate::flow_hash::flow_hash;
 use crate::net::Net;
@@ -77,7 +77,7 @@ struct Row {
 fn uplinks(scenario: &Scenario, topology: &Topology) -> Vec<AccessLink> {
     let looks = scenario.workload.entries.iter().any(|entry| entry.tcp.tsq.is_some());
     let Some(access) = scenario.access.as_ref().filter(|_| looks) else { return Vec::new() };
-    let link = AccessLink::new(&Access { delay: Span::ZERO, ..access.clone() });
+    let link = AccessLink::new(access.rate, Span::ZERO, access.limit);
     vec![link; topology.lanes.len()]
 }
 
@@ -336,7 +336,9 @@ impl<'a> Senders<'a> {
                 (false, false) => (DATA, bytes),
             };
             packets += 1;
-            if let Some(at) = self.uplinks.get_mut(conn.full.lane()).and_then(|uplink| uplink.pass(now, bytes)) {
+            if let Some(at) =
+                self.uplinks.get_mut(conn.full.lane()).and_then(|uplink| uplink.pass(now, u32::from(bytes)))
+            {
                 conn.sender.departs(at, segment.payload);
             }
             let stamped = conn.sender.stamped_at(now, &segment);
@@ -387,7 +389,7 @@ impl<'a> Senders<'a> {
             net.meter(entry).rtt(now, rtt);
         }
         if let Some(uplink) = self.uplinks.get_mut(conn.full.lane()) {
-            uplink.pass(now, conn.header);
+            uplink.pass(now, u32::from(conn.header));
         }
         let ecn = if conn.sender.has_ecn() { tcp.ect_of_acks() } else { Ecn::NotEct };
         net.emit(conn.full_for_retransmit(now, Span::ZERO).opening(conn.header, ecn).sent_at(now));

@@ -10,15 +10,13 @@ use std::panic;
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, mount};
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::job::{self, JOB};
 use crate::modules::{MODULES, WORK};
 
 /// Mount point of the run's folder in the guest.
 const RUN: &str = "/run/sojourn/run";
-/// The files with the host's request and with the guest's answer.
-const JOB: &str = "job.json";
-const ENDED: &str = "ended.json";
 
 /// Runs the guest from start to power-off. Returns only under another init; the value says whether the job succeeded.
 pub fn main() -> bool {
@@ -31,7 +29,9 @@ pub fn main() -> bool {
                 Ok(()) => {
                     work(&folder);
                 }
-                Err(error) => answer(&folder, &Err(error.to_string())),
+                Err(error) => {
+                    job::end(&folder, Err(error.to_string()));
+                }
             }
             switch_off()
         }
@@ -48,23 +48,7 @@ fn work(folder: &Path) -> bool {
             other => Err(format!("job = {}: expected run, replay or trial", other.unwrap_or("nothing"))),
         }
     });
-    answer(folder, &done);
-    done.is_ok()
-}
-
-/// Writes the answer, the last file of a run.
-fn answer(folder: &Path, done: &Result<Value, String>) {
-    let answer = match done {
-        Ok(Value::Object(fields)) => {
-            let mut answer = fields.clone();
-            answer.insert("ok".to_owned(), true.into());
-            Value::Object(answer)
-        }
-        Ok(_) => json!({ "ok": true }),
-        Err(error) => json!({ "ok": false, "error": error }),
-    };
-    // The host notices a missing answer.
-    let _ = fs::write(folder.join(ENDED), answer.to_string());
+    job::end(folder, done)
 }
 
 fn furnish() -> io::Result<()> {
@@ -85,7 +69,7 @@ fn furnish() -> io::Result<()> {
 fn switch_off_after_panics(folder: &Path) {
     let folder = folder.to_owned();
     panic::set_hook(Box::new(move |info| {
-        answer(&folder, &Err(format!("a bug in sojourn-guest: {info}")));
+        job::end(&folder, Err(format!("a bug in sojourn-guest: {info}")));
         switch_off();
     }));
 }

@@ -1,9 +1,18 @@
 //! The job of a guest: everything that it needs to draw the same scenario as the host, as one JSON object.
 
+use std::fs;
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use sojourn_model::plan::{LoadOptions, Plan};
 use sojourn_model::portable::Portable;
 use sojourn_model::scenario::Scenario;
+
+/// File with the job, in the folder of a run.
+pub const JOB: &str = "job.json";
+/// File with the answer.
+const ENDED: &str = "ended.json";
 
 /// The implementation of the hops' links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -129,4 +138,21 @@ impl Job {
         }
         plan.scenario(self.index).map_err(|error| error.to_string())
     }
+}
+
+/// Writes the answer to a job, the last file of a run: the field `ok`, and the result's own fields or its `error`.
+/// Returns whether it is no error.
+pub fn end(folder: &Path, done: Result<Value, String>) -> bool {
+    let is_ok = done.is_ok();
+    let answer = match done {
+        Ok(Value::Object(mut fields)) => {
+            fields.insert("ok".to_owned(), true.into());
+            Value::Object(fields)
+        }
+        Ok(_) => json!({ "ok": true }),
+        Err(error) => json!({ "ok": false, "error": error }),
+    };
+    // The one who asked notices a missing answer.
+    let _ = fs::write(folder.join(ENDED), answer.to_string());
+    is_ok
 }

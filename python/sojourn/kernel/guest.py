@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from sojourn import programs
 from sojourn.errors import Refusal
 from sojourn.kernel import places
 from sojourn.kernel.image import Kernel
@@ -73,16 +74,8 @@ class Ended:
 
 
 def find_program() -> Path:
-    """Returns the program of the guest's first process: `sojourn-guest`, from the command's folder or the PATH."""
-    asked = os.environ.get("SOJOURN_GUEST")
-    beside = Path(sys.executable).parent / "sojourn-guest"
-    found = asked or (str(beside) if beside.exists() else shutil.which("sojourn-guest"))
-    if not found or not Path(found).exists():
-        raise Refusal(
-            "the guest's program sojourn-guest is not in the command's folder: install the wheel again, "
-            "or name it in the environment, SOJOURN_GUEST=PROGRAM"
-        )
-    return Path(found).resolve()
+    """Returns the program of the guest's first process."""
+    return programs.find("sojourn-guest")
 
 
 def boot(

@@ -31,7 +31,7 @@ the guest's own files.
 
 @dataclass(frozen=True)
 class Played:
-    """The result of a guest's run: a `sojourn.worlds.Played`."""
+    """The result of a run: a `sojourn.worlds.Played`."""
 
     output: _core.Output
     cpu_s: float
@@ -113,7 +113,7 @@ class Guests:
         about = plan.runs[index]
 
         def watch() -> bool:
-            progress.tell(_simulated_s(folder))
+            progress.tell(played_s(folder))
             return progress.stopped
 
         job = plan.kernel_job(
@@ -156,8 +156,8 @@ class Guests:
             "linux_hz": str(kernel.hz),
             "linux_variant": kernel.variant,
             "linux_digest": kernel.digest,
-            "guest_digest": _digest(guest.find_program()),
-            "modules_digest": _digest(*(kernel.modules[name] for name in sorted(kernel.modules))),
+            "guest_digest": digest(guest.find_program()),
+            "modules_digest": digest(*(kernel.modules[name] for name in sorted(kernel.modules))),
             "link": self.link,
         }
 
@@ -190,7 +190,8 @@ def _qdiscs(plan: _core.Plan, index: int) -> list[str]:
     return [hop["qdisc"] for hop in plan.describe(index)["hops"]]
 
 
-def _simulated_s(folder: Path) -> float:
+def played_s(folder: Path) -> float:
+    """Returns the time of the scenario that a run in `folder` has played so far, in seconds."""
     try:
         return int((folder / PROGRESS).read_text() or 0) / 1e9
     except (OSError, ValueError):
@@ -198,7 +199,8 @@ def _simulated_s(folder: Path) -> float:
 
 
 @cache
-def _digest(*files: Path) -> str:
+def digest(*files: Path) -> str:
+    """Returns the SHA-256 of the files' digests. It reads each group of files once."""
     whole = hashlib.sha256()
     for file in files:
         whole.update(hashlib.sha256(file.read_bytes()).digest())

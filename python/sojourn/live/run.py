@@ -4,23 +4,20 @@ become the result.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
 import shutil
-import sys
 import tempfile
 import threading
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sojourn import _core
+from sojourn import _core, programs
 from sojourn.errors import Refusal
 from sojourn.kernel.guest import End, supervise
-from sojourn.kernel.run import COUNTED, PLAYED, PROGRESS, SEEN
+from sojourn.kernel.run import COUNTED, PLAYED, SEEN, Played, digest, played_s
 
 JOB, ENDED, CAPTURED = "job.json", "ended.json", "captured.pcapng"
 PROGRAM = "sojourn-live"
@@ -28,15 +25,6 @@ PATIENCE_S = 60.0
 """Seconds that a run may take longer than its simulated time, for its set-up and its end."""
 ALONE = threading.Lock()
 """One run at a time: two runs would take the processors from each other."""
-
-
-@dataclass(frozen=True)
-class Played:
-    """The result of a run: a `sojourn.worlds.Played`."""
-
-    output: _core.Output
-    cpu_s: float
-    versions: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -51,7 +39,7 @@ class Hosts:
 
     def key(self, _plan: _core.Plan, _index: int) -> dict[str, str]:
         """The host's kernel, and the program that plays the path."""
-        return {"linux": platform.release(), "live_digest": _digest(find_program())}
+        return {"linux": platform.release(), "live_digest": digest(find_program())}
 
     def refusal(self, plan: _core.Plan, index: int) -> str | None:
         """Returns the reason why this host cannot play a run, or None if it can."""
@@ -75,7 +63,7 @@ class Hosts:
         (folder / ENDED).unlink(missing_ok=True)
 
         def watch() -> bool:
-            progress.tell(_played_s(folder))
+            progress.tell(played_s(folder))
             return progress.stopped
 
         command, environment = [str(find_program()), str(folder.resolve())], {"PATH": os.environ.get("PATH", "")}
@@ -127,27 +115,5 @@ def answer_of(folder: Path, end: End) -> dict[str, Any]:
 
 
 def find_program() -> Path:
-    """Returns the program: that of the environment variable SOJOURN_LIVE, or the one in the command's folder or the
-    PATH.
-    """
-    asked = os.environ.get("SOJOURN_LIVE")
-    beside = Path(sys.executable).parent / PROGRAM
-    found = asked or (str(beside) if beside.exists() else shutil.which(PROGRAM))
-    if not found or not Path(found).exists():
-        raise Refusal(
-            f"{PROGRAM} is not in the command's folder: install the wheel again, or name it in the environment, "
-            "SOJOURN_LIVE=PROGRAM"
-        )
-    return Path(found).resolve()
-
-
-def _played_s(folder: Path) -> float:
-    try:
-        return int((folder / PROGRESS).read_text() or 0) / 1e9
-    except (OSError, ValueError):
-        return 0.0
-
-
-@cache
-def _digest(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+    """Returns the program that plays a run's path."""
+    return programs.find(PROGRAM)

@@ -2,6 +2,7 @@
 
 use std::collections::BinaryHeap;
 
+use sojourn_core::access::AccessLink;
 use sojourn_model::scenario::Scenario;
 
 use super::delayed_acks::DelayedAcks;
@@ -9,7 +10,6 @@ use super::engine::{Fabric, Source};
 use super::lines::{LaneEnds, Line};
 use super::prefetch::{Batch, CROWD};
 use super::stations::{Frames, Station};
-use crate::access::AccessLink;
 use crate::ends::Ends;
 use crate::link::Link;
 use crate::schedule::{CLOCK, Slot, Slots};
@@ -39,7 +39,10 @@ pub fn fabric(scenario: &Scenario, topology: &Topology, options: &Options) -> Fa
     // Links come last: at equal times, packets are sent before departures are handled.
     let links = links(scenario, options, cuts.links, ranks, &mut slots);
     let connections = scenario.workload.senders();
-    let access = scenario.access.iter().flat_map(|access| vec![AccessLink::new(access); topology.access_links]);
+    let access = scenario
+        .access
+        .iter()
+        .flat_map(|access| vec![AccessLink::new(access.rate, access.delay, access.limit); topology.access_links]);
     Fabric {
         sources,
         schedules: slots.schedules(ranks.group(1)),

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 
+use sojourn_core::access::AccessLink;
 use sojourn_core::tcp::Config;
 use sojourn_core::units::{Span, Time};
 use sojourn_measure::FlowMeter;
@@ -13,7 +14,6 @@ use super::delayed_acks::DelayedAcks;
 use super::lines::{LaneEnds, Line};
 use super::prefetch::{self, Batch};
 use super::stations::{Frames, Station};
-use crate::access::AccessLink;
 use crate::ends::Ends;
 use crate::hosts::Hosts;
 use crate::net::{Event, Net};

@@ -201,7 +201,7 @@ impl Fabric {
     /// Passes a packet through an access link and sets its time to its arrival at the far end. `None` if it is dropped.
     #[inline(never)]
     fn pass_access(&mut self, index: usize, packet: &mut Packet) -> Option<()> {
-        let Some(at) = self.access[index].pass(packet.time, packet.ip_bytes()) else {
+        let Some(at) = self.access[index].pass(packet.time, u32::from(packet.ip_bytes())) else {
             self.lose(*packet);
             return None;
         };

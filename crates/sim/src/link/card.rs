@@ -50,7 +50,7 @@ impl Card {
     /// Changes the rate. A packet in transmission continues at the new rate.
     pub(super) fn set_rate(&mut self, now: Time, old: Rate, new: Rate) {
         if self.end != Time::NEVER {
-            self.end = super::stretched(now, self.end, old, new);
+            self.end = old.stretched(now, self.end, new);
         }
     }
 

@@ -1,51 +1,13 @@
 //! A trace-driven link, which sends at delivery opportunities of 1500 bytes (mahimahi).
 
-use std::sync::Arc;
-
 use sojourn_core::packet::Packet as _;
 use sojourn_core::qdisc::Qdisc;
-use sojourn_core::units::{Span, Time};
-use sojourn_model::scenario::Trace;
+use sojourn_core::trace::OPPORTUNITY;
+use sojourn_core::units::Time;
 
 use super::requeue::next_packet;
 use super::{Link, Server, Service};
 use crate::packet::Packet;
-
-/// Bytes of one delivery opportunity.
-const OPPORTUNITY: u32 = 1500;
-
-/// The state of a trace-driven link.
-pub(super) struct Opportunities {
-    trace: Arc<Trace>,
-    next: usize,
-    period_start: Time,
-    /// Unused bytes of the current opportunity.
-    budget: u32,
-    /// Unsent bytes of the packet in transmission.
-    remaining: u32,
-}
-
-impl Opportunities {
-    /// Creates the state before the first opportunity.
-    pub(super) fn new(trace: Arc<Trace>) -> Opportunities {
-        Opportunities { trace, next: 0, period_start: Time::ZERO, budget: OPPORTUNITY, remaining: 0 }
-    }
-
-    /// Time of the current or next opportunity.
-    pub(super) fn time(&self) -> Time {
-        self.period_start + Span::from_millis(self.trace.opportunities_ms[self.next])
-    }
-
-    /// Advances to the next opportunity. The trace repeats with its last time as the period (mahimahi).
-    fn advance(&mut self) {
-        self.budget = OPPORTUNITY;
-        self.next += 1;
-        if self.next == self.trace.opportunities_ms.len() {
-            self.period_start += Span::from_millis(self.trace.opportunities_ms[self.next - 1]);
-            self.next = 0;
-        }
-    }
-}
 
 impl Link {
     /// Uses a delivery opportunity. The next packet gets its unused bytes: the opportunity is due again at `now` until
@@ -68,10 +30,7 @@ impl Link {
             }
         }
         let Server::Trace(trace) = &mut self.server else { return None };
-        let used = if self.service.is_some() { trace.budget.min(trace.remaining) } else { 0 };
-        trace.budget -= used;
-        trace.remaining -= used;
-        let finished = self.service.is_some() && trace.remaining == 0;
+        let finished = self.service.is_some() && trace.send();
         if trace.budget == 0 || self.service.is_none() {
             self.meter.offered(now, OPPORTUNITY, OPPORTUNITY - trace.budget);
             trace.advance();

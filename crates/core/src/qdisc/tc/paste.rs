@@ -67,7 +67,7 @@ impl Spec {
         commands
     }
 
-    /// Whether the line has a limit, as packets, bytes or time.
+    /// Returns true if the line limits the queue: in packets, bytes or time.
     fn is_bounded(&self) -> bool {
         let bounds = |(name, value): &(&str, Value)| matches!(*name, "limit" | "latency") && *value != Value::Unset;
         self.values().iter().any(bounds)

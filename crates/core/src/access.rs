@@ -1,8 +1,7 @@
 //! The access link of a host in closed form: a FIFO that computes departures on arrival.
 
-use sojourn_core::ring::Ring;
-use sojourn_core::units::{Rate, Span, Time};
-use sojourn_model::scenario::Access;
+use crate::ring::Ring;
+use crate::units::{Rate, Span, Time};
 
 /// One direction of an access link.
 #[derive(Clone, Debug)]
@@ -17,9 +16,8 @@ pub struct AccessLink {
 }
 
 impl AccessLink {
-    /// Creates an idle link.
-    pub fn new(access: &Access) -> AccessLink {
-        let Access { rate, delay, limit } = *access;
+    /// Creates an idle link. `delay` is the propagation delay, and `limit` that of the queue in packets.
+    pub fn new(rate: Rate, delay: Span, limit: usize) -> AccessLink {
         AccessLink { rate, delay, limit, free: Time::ZERO, starts: Ring::default() }
     }
 
@@ -27,7 +25,7 @@ impl AccessLink {
     /// `None` if the queue is full. A departure precedes an arrival at the same time: a packet whose transmission
     /// starts at `now` is no longer queued.
     #[inline]
-    pub fn pass(&mut self, now: Time, bytes: u16) -> Option<Time> {
+    pub fn pass(&mut self, now: Time, bytes: u32) -> Option<Time> {
         while self.starts.front().is_some_and(|&start| start <= now) {
             self.starts.pop();
         }
@@ -38,7 +36,7 @@ impl AccessLink {
             }
             self.starts.push(start);
         }
-        self.free = start + self.rate.serialise(u32::from(bytes));
+        self.free = start + self.rate.serialise(bytes);
         Some(self.free + self.delay)
     }
 }
@@ -46,11 +44,11 @@ impl AccessLink {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     #[test]
     fn a_burst_is_spaced_and_what_exceeds_the_limit_is_dropped() {
-        let access = Access { rate: Rate(100_000_000), delay: Span::from_millis(1), limit: 2 };
-        let mut link = AccessLink::new(&access);
+        let mut link = AccessLink::new(Rate(100_000_000), Span::from_millis(1), 2);
         let arrivals: Vec<_> = (0..4).map(|_| link.pass(Time::ZERO, 1500)).collect();
         let at = |n: u64| Some(Time(1_000_000 + n * 120_000));
         assert_eq!(arrivals, [at(1), at(2), at(3), None]);
