@@ -248,12 +248,22 @@ def test_a_program_has_its_environment_its_exit_code_and_its_signal(link: Link) 
         link.run(["no-such-program"])
     with pytest.raises(subprocess.TimeoutExpired):
         link.run(["sleep", "60"], timeout_s=0.3)
-    program = link.popen(["sleep", "61"])
-    program.kill()
-    deadline = time.monotonic() + 5
-    while "sleep\0" + "61" in alive() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert "sleep\0" + "61" not in alive()
+    assert "sleep\0" + "60" not in alive()
+
+
+def test_a_program_that_is_killed_has_ended_when_wait_says_so(link: Link) -> None:
+    """At any moment: before it has started, as it starts, and while it runs."""
+    for moment_s in (0.0, 0.001, 0.003, 0.1):
+        program = link.popen(["sleep", "61"])
+        time.sleep(moment_s)
+        program.kill()
+        program.kill()
+        assert program.wait(5) == -signal.SIGKILL
+        assert "sleep\0" + "61" not in alive()
+    ended = link.popen(["true"])
+    assert ended.wait(5) == 0
+    ended.kill()
+    assert ended.returncode == 0
 
 
 def alive() -> str:

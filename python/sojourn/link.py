@@ -24,6 +24,8 @@ from sojourn.live.run import ENDED, JOB, answer_of, find_program
 
 CONTROL = "control"
 """The control socket, in the link's folder."""
+NOT_STARTED = 127
+"""The exit code of a program that could not be started, as in a shell."""
 UP_S = 10.0
 """Seconds after which a link that is not up has failed."""
 Host = Literal["client", "server"]
@@ -59,17 +61,21 @@ class Program:
                 answer = _read_line(self._connection)
             except TimeoutError:
                 raise subprocess.TimeoutExpired(self.argv, timeout_s or 0.0) from None
+            except (Refusal, ConnectionError):
+                # The link has ended, and with it the program.
+                answer = {"exit": None, "signal": signal.SIGKILL}
             self._connection.close()
             if "error" in answer:
+                self.returncode = NOT_STARTED
                 raise Refusal(answer["error"])
             self.returncode = answer["exit"] if answer["exit"] is not None else -answer["signal"]
         return self.returncode
 
     def kill(self) -> None:
-        """Kills it, if it still runs."""
+        """Kills it, if it still runs. As with subprocess, `wait` then tells when it has ended."""
         if self.returncode is None:
-            self._connection.close()
-            self.returncode = -signal.SIGKILL
+            with suppress(OSError):
+                self._connection.shutdown(socket.SHUT_WR)
 
 
 class Link:
@@ -140,6 +146,9 @@ class Link:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+        for program in self._programs:
+            with suppress(Refusal):
+                program.wait()
         if (self.folder / ENDED).exists():
             answer = json.loads((self.folder / ENDED).read_text(encoding="utf-8"))
             self.truth, self.state = answer.get("truth", {}), answer.get("state", {})
@@ -193,6 +202,7 @@ class Link:
                 code = program.wait(timeout_s)
             except subprocess.TimeoutExpired:
                 program.kill()
+                program.wait()
                 raise
             out.seek(0)
             err.seek(0)

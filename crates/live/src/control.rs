@@ -2,7 +2,7 @@
 //!
 //! A request is one line of JSON, and so is each answer. `run` starts a program in a host's namespace; its standard
 //! streams come with the request as descriptors (SCM_RIGHTS). `set` changes a link, `stats` tells what has passed it, and
-//! `stop` ends the link. The end of a connection kills the program that it has started.
+//! `stop` ends the link. When a connection sends no more, the program that it has started is killed.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, IoSliceMut, Read as _, Write as _};
@@ -212,16 +212,25 @@ fn interruptible(command: &mut Command) {
     unsafe { command.pre_exec(reset) };
 }
 
-/// Waits for a program's end, and returns it. If the other end of the connection goes away, the program is killed.
+/// Waits for a program's end, and returns it. If the other end of the connection sends no more, the program is killed.
 fn follow(stream: &UnixStream, mut child: Child) -> io::Result<Value> {
+    if let Err(error) = kill_at_end_of(stream, &child) {
+        child.kill()?;
+        child.wait()?;
+        return Err(error);
+    }
+    let status = child.wait()?;
+    Ok(json!({ "exit": status.code(), "signal": status.signal() }))
+}
+
+/// Kills a program at the end of the stream.
+fn kill_at_end_of(stream: &UnixStream, child: &Child) -> io::Result<()> {
     let mut other = stream.try_clone()?;
-    let process = rustix::process::pidfd_open(rustix::process::Pid::from_child(&child), PidfdFlags::empty())?;
+    let process = rustix::process::pidfd_open(rustix::process::Pid::from_child(child), PidfdFlags::empty())?;
     thread::Builder::new().spawn(move || {
-        // Nothing more is sent: the end of the stream is the end of the connection.
         let _ = other.read_to_end(&mut Vec::new());
         // It fails if the program has ended.
         let _ = rustix::process::pidfd_send_signal(process, Signal::KILL);
     })?;
-    let status = child.wait()?;
-    Ok(json!({ "exit": status.code(), "signal": status.signal() }))
+    Ok(())
 }
