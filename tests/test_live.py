@@ -276,6 +276,31 @@ def alive() -> str:
     return "\n".join(found)
 
 
+def test_a_link_carries_ipv6(link: Link) -> None:
+    """TCP and ICMPv6 pass the same queues, in the base RTT, and no other packet does."""
+    if link.server_ipv6 is None:
+        skip_loudly("this kernel has no IPv6")
+    serve = (
+        "import socket; s = socket.create_server(('::', 7001), family=socket.AF_INET6)\n"
+        "c = s.accept()[0]; c.send(c.recv(9))"
+    )
+    link.popen([sys.executable, "-c", serve], at="server")
+    time.sleep(0.5)
+    before = [queue["packets"] for queue in link.stats()["links"]]
+    ask = (
+        "import os, socket, time; begin = time.monotonic()\n"
+        "s = socket.create_connection((os.environ['SOJOURN_SERVER_IPV6'], 7001), 5)\n"
+        "print(time.monotonic() - begin, s.getsockname()[0]); s.send(b'ask'); print(s.recv(9))"
+    )
+    rtt_s, own, answer = link.run([sys.executable, "-c", ask], timeout_s=20, check=True).stdout.split()
+    assert 0.02 < float(rtt_s) < 0.2
+    assert (own, answer) == (link.client_ipv6, "b'ask'")
+    down, up = link.stats()["links"]
+    # SYN-ACK, ACK of the question, answer, FIN; SYN, ACK, question, ACK, FIN: some share a packet.
+    assert 3 <= down["packets"] - before[0] <= 5
+    assert 3 <= up["packets"] - before[1] <= 6
+
+
 def test_a_link_is_changed_while_it_is_up(link: Link) -> None:
     link.set(rate="5mbit", delay="7ms", qdisc="codel target 9ms")
     link.set("link.reverse", qdisc="fq_codel target 15ms")

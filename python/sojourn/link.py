@@ -106,13 +106,23 @@ class Link:
         try:
             self._await(control)
             hosts = self._ask({"do": "hosts"})
-            self.client, self.server = str(hosts["client"]), str(hosts["server"])
+            self.client, self.server = str(hosts["client"]["address"]), str(hosts["server"]["address"])
             """The addresses of the hosts. The client is right of the path, where packets of the downlink arrive."""
+            self.client_ipv6: str | None = hosts["client"]["ipv6"]
+            self.server_ipv6: str | None = hosts["server"]["ipv6"]
+            """Their IPv6 addresses. None: this machine's kernel has no IPv6."""
         except BaseException:
             self._process.kill()
             self._process.wait()
             self._temporary.cleanup()
             raise
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The addresses of the hosts, by the names that commands use."""
+        ipv6 = {"client_ipv6": self.client_ipv6, "server_ipv6": self.server_ipv6}
+        known = {name: address for name, address in ipv6.items() if address is not None}
+        return {"client": self.client, "server": self.server} | known
 
     def _await(self, control: str) -> None:
         while not Path(control).exists():
@@ -166,10 +176,11 @@ class Link:
         cwd: str | os.PathLike[str] | None = None,
     ) -> Program:
         """Starts a program on a host, with these streams; None is that of this process. The environment has the hosts'
-        addresses as SOJOURN_SERVER and SOJOURN_CLIENT, and in `argv` they replace `{server}` and `{client}`.
+        addresses as SOJOURN_SERVER and SOJOURN_CLIENT, and in `argv` they replace `{server}` and `{client}`; those of
+        IPv6 are SOJOURN_SERVER_IPV6, `{server_ipv6}` and so on.
         """
-        words = [word.replace("{server}", self.server).replace("{client}", self.client) for word in argv]
-        own = {"SOJOURN_SERVER": self.server, "SOJOURN_CLIENT": self.client}
+        own = {f"SOJOURN_{name.upper()}": address for name, address in self.addresses.items()}
+        words = [_with_addresses(word, self.addresses) for word in argv]
         request = {
             "do": "run",
             "at": at,
@@ -252,6 +263,12 @@ class Link:
         sent = socket.send_fds(connection, [line], list(streams)) if streams else 0
         connection.sendall(line[sent:])
         return connection
+
+
+def _with_addresses(word: str, addresses: Mapping[str, str]) -> str:
+    for name, address in addresses.items():
+        word = word.replace(f"{{{name}}}", address)
+    return word
 
 
 def _descriptor(stream: Stream, usual: int, nothing: int) -> int:

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -76,6 +76,8 @@ pub struct Host {
     pub space: OwnedFd,
     /// Its address.
     pub address: Ipv4Addr,
+    /// Its IPv6 address, if it has one.
+    pub ipv6: Option<Ipv6Addr>,
 }
 
 /// The parts that all connections share.
@@ -160,8 +162,8 @@ fn answer(stream: &UnixStream, request: Request, streams: Vec<OwnedFd>, control:
             Ok(json!({ "ok": true }))
         }
         Request::Hosts {} => {
-            let addresses = control.hosts.iter().map(|(name, host)| (*name, host.address.to_string()));
-            Ok(json!(BTreeMap::from_iter(addresses)))
+            let of = |host: &Host| json!({ "address": host.address, "ipv6": host.ipv6 });
+            Ok(control.hosts.iter().map(|(name, host)| ((*name).to_owned(), of(host))).collect())
         }
         Request::Stats {} => ask(control, Question::Stats),
         Request::Stop {} => {

@@ -145,6 +145,11 @@ pub fn read(frame: &[u8]) -> Option<Facts> {
     Some(facts)
 }
 
+/// Returns whether a frame is for all hosts of its cable, or for a group of them: the first bit of the destination.
+pub fn is_to_many(frame: &[u8]) -> bool {
+    frame.first().is_some_and(|byte| byte & 1 != 0)
+}
+
 /// Returns whether a frame with an IP packet has this DSCP and ECN field.
 pub fn has_tos(frame: &[u8], tos: u8) -> bool {
     let ip = &frame[ETHERNET..];

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::{Gid, Uid};
@@ -11,13 +11,27 @@ use rustix::thread::UnshareFlags;
 use sojourn_model::scenario::Scenario;
 use sojourn_traffic::os::{self, Spaces};
 use sojourn_traffic::run::settings;
-use sojourn_traffic::topology::{End, LEFT, Network, Place, RIGHT, Route, Setting, Transmit};
+use sojourn_traffic::topology::{self, End, LEFT, Network, Place, RIGHT, Route, Setting, Transmit};
 
 use crate::cable::Cable;
 
 /// The names of the settings that allow user namespaces, for the error message.
 const ALLOWED_BY: &str = "kernel.unprivileged_userns_clone = 1, user.max_user_namespaces above 0, and where AppArmor is \
                           used kernel.apparmor_restrict_unprivileged_userns = 0 (sysctl); or root";
+
+/// The kernel's settings of IPv6; a kernel without IPv6 has none.
+const IPV6_SETTINGS: &str = "/proc/sys/net/ipv6";
+/// The least MTU of a link with IPv6 in bytes.
+const IPV6_MTU: u32 = 1280;
+/// IPv6 in a namespace with hosts: nothing is sent to find routers, neighbours or duplicate addresses.
+const IPV6: [(&str, &str); 6] = [
+    ("default/accept_ra", "0"),
+    ("default/router_solicitations", "0"),
+    ("default/accept_dad", "0"),
+    ("default/addr_gen_mode", "1"),
+    ("default/disable_ipv6", "0"),
+    ("all/disable_ipv6", "0"),
+];
 
 /// Moves the program into namespaces of its own: of users, unless it is root, of the network, of mounts, and of its
 /// future children's process numbers.
@@ -76,11 +90,17 @@ pub struct Port {
 pub fn build(scenario: &Scenario, network: &Network) -> io::Result<(Spaces, Vec<Port>)> {
     let places = host_places(network);
     let mut spaces = Spaces::new(&places)?;
+    let has_ipv6 = has_ipv6(network.mtu);
     // The kernel of the router has no part in the path: it must not send packets of its own.
-    spaces.set(None, "ipv6/conf/default/disable_ipv6", "1").or_else(missing_is_fine)?;
+    if fs::exists(IPV6_SETTINGS)? {
+        spaces.set(None, "ipv6/conf/default/disable_ipv6", "1")?;
+    }
     let mut ports = Vec::new();
     for &place in &places {
         settings(&mut spaces, place, scenario)?;
+        if has_ipv6 {
+            IPV6.iter().try_for_each(|(key, value)| spaces.set(Some(place), &format!("ipv6/conf/{key}"), value))?;
+        }
         let (host, router) = ends(network, place)?;
         let devices = [host.name.clone(), router.name.clone()];
         spaces.apply(None, &Setting::Veth { devices })?;
@@ -93,6 +113,11 @@ pub fn build(scenario: &Scenario, network: &Network) -> io::Result<(Spaces, Vec<
         spaces.apply(None, &Setting::Device { device, mtu, gso_max_segs: None, up: true })?;
         let lo = Setting::Device { device: "lo".to_owned(), mtu: None, gso_max_segs: None, up: true };
         spaces.apply(Some(place), &lo)?;
+        if let Some(first) = first_host(place).filter(|_| has_ipv6) {
+            // IPv6 takes only an address of a device as a route's source.
+            let (device, address) = ("lo".to_owned(), topology::ipv6(first).into());
+            spaces.apply(Some(place), &Setting::Address { device, address })?;
+        }
         let cable = spaces.inside(None, || Cable::open(&router.name))?;
         let mut header = [0; 12];
         header[..6].copy_from_slice(&host.mac);
@@ -102,9 +127,12 @@ pub fn build(scenario: &Scenario, network: &Network) -> io::Result<(Spaces, Vec<
     for (place, mut setting) in network.routes(scenario).into_iter().filter(|(place, _)| places.contains(place)) {
         if let Setting::Route(Route { via: Some(_), source, .. }) = &mut setting {
             // Programs of the user's bind no address.
-            *source = first_host(place);
+            *source = first_host(place).map(IpAddr::V4);
         }
         spaces.apply(Some(place), &setting)?;
+        if let Some(setting) = setting.in_ipv6().filter(|_| has_ipv6) {
+            spaces.apply(Some(place), &setting)?;
+        }
     }
     Ok((spaces, ports))
 }
@@ -118,9 +146,9 @@ pub fn first_host(place: Place) -> Option<Ipv4Addr> {
     }
 }
 
-/// A kernel without IPv6 has no settings of it.
-fn missing_is_fine(error: io::Error) -> io::Result<()> {
-    if fs::exists("/proc/sys/net/ipv6").unwrap_or(false) { Err(error) } else { Ok(()) }
+/// Returns whether the hosts have IPv6: the kernel has it, and the largest packet is large enough (RFC 8200 §5).
+pub fn has_ipv6(mtu: u32) -> bool {
+    mtu >= IPV6_MTU && fs::exists(IPV6_SETTINGS).unwrap_or(false)
 }
 
 /// Returns the two ends of the cable between a namespace with hosts and the path.

@@ -134,7 +134,7 @@ pub struct Counts {
     pub entered: u64,
     /// Frames that left the path.
     pub left: u64,
-    /// Frames that are no IP packets, such as ARP requests.
+    /// Frames that are no IP packets of one host to another, such as ARP requests and multicast.
     pub foreign: u64,
     /// Packets for addresses that no host has.
     pub unroutable: u64,
@@ -259,7 +259,7 @@ impl Path {
 
     /// A frame has arrived at a port, at `at`. It is handled by the next [`Path::advance`] to that time.
     pub fn arrive(&mut self, at: Time, port: usize, frame: &[u8]) {
-        let Some(facts) = frame::read(frame) else {
+        let Some(facts) = frame::read(frame).filter(|_| !frame::is_to_many(frame)) else {
             self.counts.foreign += 1;
             return;
         };

@@ -21,7 +21,7 @@ use sojourn_traffic::flows::{self, Drain, Flows, Net};
 use sojourn_traffic::job::Job;
 use sojourn_traffic::os::{Spaces, Workers};
 use sojourn_traffic::run::{COUNTED, PLAYED, PROGRESS, SEEN};
-use sojourn_traffic::topology::{Network, Place};
+use sojourn_traffic::topology::{self, Network, Place};
 
 use crate::control::{self, Control, Host};
 use crate::engine::{self, Engine};
@@ -64,7 +64,7 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
     let network = Network::new(scenario);
     let places = network::host_places(&network);
     let (spaces, ports) = network::build(scenario, &network)?;
-    let hosts = hosts(scenario, &spaces)?;
+    let hosts = hosts(scenario, &spaces, network.mtu)?;
     let workers = spaces.into_workers()?;
     let origin = flows::clock() + AHEAD;
     let mut path = path::Path::new(scenario, &network, origin);
@@ -123,11 +123,12 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
 
 /// Returns the hosts of the first flow, for programs of the user's: the client is right of the path, where packets of the
 /// downlink arrive.
-fn hosts(scenario: &Scenario, spaces: &Spaces) -> io::Result<BTreeMap<&'static str, Host>> {
+fn hosts(scenario: &Scenario, spaces: &Spaces, mtu: u32) -> io::Result<BTreeMap<&'static str, Host>> {
     let via = scenario.workload.entries.first().map_or((0, 0), |entry| entry.via);
     let host = |(name, place): (&'static str, Place)| {
         let address = network::first_host(place).unwrap_or(Ipv4Addr::UNSPECIFIED);
-        Ok((name, Host { space: spaces.namespace(place)?, address }))
+        let ipv6 = network::has_ipv6(mtu).then(|| topology::ipv6(address));
+        Ok((name, Host { space: spaces.namespace(place)?, address, ipv6 }))
     };
     [("client", Place::Right(via.1)), ("server", Place::Left(via.0))].into_iter().map(host).collect()
 }

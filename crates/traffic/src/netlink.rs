@@ -1,7 +1,7 @@
 //! Devices, addresses, neighbours and routes over rtnetlink, without starting the program `ip`.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::RawFd;
 
 use netlink_packet_core::{
@@ -17,10 +17,8 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use rustix::net::netdevice;
 
-use crate::topology::{Metrics, Route, Setting};
+use crate::topology::{Metrics, Route, Setting, pair};
 
-/// Prefix length of a device's address: a cable connects two hosts.
-const PAIR: u8 = 31;
 /// `RTAX_FEATURE_ECN` of linux/rtnetlink.h.
 const FEATURE_ECN: u32 = 1;
 /// `RT_TABLE_LOCAL` of linux/rtnetlink.h.
@@ -104,20 +102,22 @@ impl Netlink {
             }
             Setting::Address { device, address } => {
                 let mut message = AddressMessage::default();
-                message.header.family = AddressFamily::Inet;
-                message.header.prefix_len = PAIR;
+                message.header.family = family(address);
+                message.header.prefix_len = pair(address);
                 message.header.index = self.index(device)?;
-                message.attributes =
-                    vec![AddressAttribute::Local((*address).into()), AddressAttribute::Address((*address).into())];
+                message.attributes = vec![AddressAttribute::Local(*address), AddressAttribute::Address(*address)];
                 (RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
             }
             Setting::Neighbour { device, address, mac } => {
                 let mut message = NeighbourMessage::default();
-                message.header.family = AddressFamily::Inet;
+                message.header.family = family(address);
                 message.header.ifindex = self.index(device)?;
                 message.header.state = NeighbourState::Permanent;
                 message.attributes = vec![
-                    NeighbourAttribute::Destination(NeighbourAddress::Inet(*address)),
+                    NeighbourAttribute::Destination(match *address {
+                        IpAddr::V4(address) => NeighbourAddress::Inet(address),
+                        IpAddr::V6(address) => NeighbourAddress::Inet6(address),
+                    }),
                     NeighbourAttribute::LinkLayerAddress(mac.to_vec()),
                 ];
                 (RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE)
@@ -137,13 +137,16 @@ impl Netlink {
             None => (TABLE_LOCAL, RouteScope::Host, RouteType::Local),
         };
         let mut message = RouteMessage::default();
-        message.header.address_family = AddressFamily::Inet;
+        message.header.address_family = family(to);
         message.header.destination_prefix_length = *length;
         message.header.table = table;
         message.header.protocol = RouteProtocol::Boot;
         message.header.scope = scope;
         message.header.kind = kind;
-        let inet = |address: &Ipv4Addr| RouteAddress::Inet(*address);
+        let inet = |address: &IpAddr| match *address {
+            IpAddr::V4(address) => RouteAddress::Inet(address),
+            IpAddr::V6(address) => RouteAddress::Inet6(address),
+        };
         message.attributes.extend((*length > 0).then(|| RouteAttribute::Destination(inet(to))));
         message.attributes.extend(via.as_ref().map(|via| RouteAttribute::Gateway(inet(via))));
         message.attributes.extend(source.as_ref().map(|source| RouteAttribute::PrefSource(inet(source))));
@@ -164,6 +167,10 @@ impl Netlink {
         netdevice::name_to_index(&self.socket, device)
             .map_err(|error| io::Error::other(format!("device {device}: {error}")))
     }
+}
+
+fn family(address: &IpAddr) -> AddressFamily {
+    if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
 }
 
 /// Returns the request for a new device, and its flags.
@@ -187,6 +194,8 @@ fn route_metrics(metrics: &Metrics) -> Vec<RouteMetric> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     /// Encodes a route's request to bytes, decodes it and returns its attributes.
@@ -214,8 +223,8 @@ mod tests {
             window: Some(28_960),
             congctl: Some("dctcp"),
         };
-        let to = (Ipv4Addr::new(10, 101, 0, 7), 32);
-        let via = Some(Ipv4Addr::new(172, 16, 0, 1));
+        let to = (Ipv4Addr::new(10, 101, 0, 7).into(), 32);
+        let via = Some(Ipv4Addr::new(172, 16, 0, 1).into());
         let route = Route { to, via, device: "lo".to_owned(), source: None, metrics: Some(metrics) };
         assert_eq!(
             Setting::Route(route.clone()).to_string(),
@@ -240,11 +249,13 @@ mod tests {
 
     #[test]
     fn a_hosts_own_addresses_are_a_local_route_of_the_local_table() {
-        let to = (Ipv4Addr::new(10, 1, 0, 0), 16);
+        let to = (Ipv4Addr::new(10, 1, 0, 0).into(), 16);
         let message = sent(&Route { to, via: None, device: "lo".to_owned(), source: None, metrics: None });
         let header = &message.header;
         assert_eq!((header.table, header.scope, header.kind), (TABLE_LOCAL, RouteScope::Host, RouteType::Local));
-        assert!(message.attributes.contains(&RouteAttribute::Destination(RouteAddress::Inet(to.0))));
+        assert!(
+            message.attributes.contains(&RouteAttribute::Destination(RouteAddress::Inet(Ipv4Addr::new(10, 1, 0, 0))))
+        );
     }
 
     #[test]

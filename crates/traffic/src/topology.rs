@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use sojourn_core::qdisc::LinkLayer;
 use sojourn_core::qdisc::tc::Spec;
@@ -31,6 +31,10 @@ const ETHERNET: i64 = 14;
 pub const LEFT: usize = 1;
 /// Second byte of the addresses of right hosts after the first hop.
 pub const RIGHT: usize = 101;
+/// The first bytes of all IPv6 addresses, a prefix for local use (RFC 4193), and the length of the prefix that contains
+/// them all.
+const IPV6: [u16; 3] = [0xfd73, 0x6f6a, 0x6f75];
+const IPV6_PREFIX: u8 = 96;
 
 /// A namespace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -119,14 +123,14 @@ pub enum Setting {
         /// Name of the device.
         device: String,
         /// Address of the device.
-        address: Ipv4Addr,
+        address: IpAddr,
     },
     /// Adds a permanent neighbour entry with a hardware address.
     Neighbour {
         /// The device that leads to the neighbour.
         device: String,
         /// Address of the neighbour.
-        address: Ipv4Addr,
+        address: IpAddr,
         /// Hardware address of the neighbour.
         mac: [u8; 6],
     },
@@ -138,13 +142,13 @@ pub enum Setting {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Route {
     /// Address and prefix length.
-    pub to: (Ipv4Addr, u8),
+    pub to: (IpAddr, u8),
     /// The next router; `None` makes all addresses of the prefix local.
-    pub via: Option<Ipv4Addr>,
+    pub via: Option<IpAddr>,
     /// Name of the outgoing device.
     pub device: String,
     /// The source address of packets whose socket has none; `None` for that of the device.
-    pub source: Option<Ipv4Addr>,
+    pub source: Option<IpAddr>,
     /// Metrics of the path.
     pub metrics: Option<Metrics>,
 }
@@ -177,7 +181,7 @@ impl fmt::Display for Setting {
                 gso_max_segs.map_or(Ok(()), |most| write!(f, " gso_max_segs {most}"))?;
                 f.write_str(if *up { " up" } else { "" })
             }
-            Setting::Address { device, address } => write!(f, "address add {address}/31 dev {device}"),
+            Setting::Address { device, address } => write!(f, "address add {address}/{} dev {device}", pair(address)),
             Setting::Neighbour { device, address, mac: [a, b, c, d, e, g] } => write!(
                 f,
                 "neighbour replace {address} lladdr {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x} dev {device} \
@@ -185,9 +189,9 @@ impl fmt::Display for Setting {
             ),
             Setting::Route(Route { to: (to, length), via, device, source, metrics }) => {
                 f.write_str(if via.is_some() { "route add " } else { "route add local " })?;
-                match length {
-                    0 => f.write_str("default")?,
-                    32 => write!(f, "{to}")?,
+                match (to, length) {
+                    (_, 0) => f.write_str("default")?,
+                    (IpAddr::V4(_), 32) | (IpAddr::V6(_), 128) => write!(f, "{to}")?,
                     _ => write!(f, "{to}/{length}")?,
                 }
                 via.map_or(Ok(()), |via| write!(f, " via {via}"))?;
@@ -196,6 +200,37 @@ impl fmt::Display for Setting {
                 metrics.map_or(Ok(()), |metrics| write!(f, " {metrics}"))
             }
         }
+    }
+}
+
+/// Returns the length of a prefix that contains only the addresses of the two ends of a cable.
+pub fn pair(address: &IpAddr) -> u8 {
+    if address.is_ipv4() { 31 } else { 127 }
+}
+
+/// Returns the IPv6 address of the host or device that has this IPv4 address: its last four bytes.
+pub fn ipv6(address: Ipv4Addr) -> Ipv6Addr {
+    let [a, b, c, d] = address.octets().map(u16::from);
+    Ipv6Addr::new(IPV6[0], IPV6[1], IPV6[2], 0, 0, 0, a << 8 | b, c << 8 | d)
+}
+
+impl Setting {
+    /// Returns the same setting for IPv6; `None` if it has no addresses.
+    pub fn in_ipv6(&self) -> Option<Setting> {
+        let turned = |address: IpAddr| match address {
+            IpAddr::V4(address) => IpAddr::V6(ipv6(address)),
+            IpAddr::V6(_) => address,
+        };
+        let mut setting = self.clone();
+        match &mut setting {
+            Setting::Address { address, .. } | Setting::Neighbour { address, .. } => *address = turned(*address),
+            Setting::Route(Route { to: (to, length), via, source, .. }) => {
+                (*to, *length) = (turned(*to), *length + IPV6_PREFIX);
+                (*via, *source) = (via.map(turned), source.map(turned));
+            }
+            Setting::Veth { .. } | Setting::Ifb { .. } | Setting::Device { .. } => return None,
+        }
+        Some(setting)
     }
 }
 
@@ -323,8 +358,8 @@ impl Network {
             let (at, device, other) = (end.place, end.name.clone(), self.other(end));
             let (mtu, gso_max_segs) = (Some(self.mtu), scenario.host.gso_max_segs);
             settings.push((at, Setting::Device { device: device.clone(), mtu, gso_max_segs, up: true }));
-            settings.push((at, Setting::Address { device: device.clone(), address: end.address }));
-            settings.push((at, Setting::Neighbour { device, address: other.address, mac: other.mac }));
+            settings.push((at, Setting::Address { device: device.clone(), address: end.address.into() }));
+            settings.push((at, Setting::Neighbour { device, address: other.address.into(), mac: other.mac }));
         }
         for &place in &self.places {
             let routes = match place {
@@ -367,7 +402,7 @@ impl Network {
             };
             if let Some((device, gateway)) = self.towards(here, next) {
                 let (to, device) = (hosts_behind(second), device.to_owned());
-                routes.push(Route { to, via: Some(gateway), device, source: None, metrics: None });
+                routes.push(Route { to, via: Some(gateway.into()), device, source: None, metrics: None });
             }
         }
         routes
@@ -392,7 +427,13 @@ impl Network {
             *counts.entry(metrics(entry)).or_default() += 1;
         }
         let common = counts.iter().max_by_key(|(_, count)| **count).map(|(metrics, _)| *metrics);
-        let out = |to, metrics| Route { to, via: Some(gateway), device: device.to_owned(), source: None, metrics };
+        let out = |(to, length): (Ipv4Addr, u8), metrics| Route {
+            to: (to.into(), length),
+            via: Some(gateway.into()),
+            device: device.to_owned(),
+            source: None,
+            metrics,
+        };
         routes.push(out((Ipv4Addr::UNSPECIFIED, 0), common));
         let mut known = BTreeSet::new();
         for (row, entry) in flows {
@@ -406,8 +447,8 @@ impl Network {
 }
 
 /// Returns the prefix of the hosts at a router, given by the second byte.
-fn hosts_behind(second: usize) -> (Ipv4Addr, u8) {
-    (Ipv4Addr::new(10, second as u8, 0, 0), 16)
+fn hosts_behind(second: usize) -> (IpAddr, u8) {
+    (Ipv4Addr::new(10, second as u8, 0, 0).into(), 16)
 }
 
 /// Returns whether a flow sets metrics on the route to its hosts. Datagram flows of a user do not, because a TCP flow
