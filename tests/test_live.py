@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -61,19 +62,6 @@ def live() -> None:
 def link(live: None) -> Iterator[Link]:
     with Link(plan_of("20mbit", "20ms")) as up:
         yield up
-
-
-def processes() -> set[str]:
-    """The processes of the live world, by their command lines."""
-    found = set()
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[0].endswith(b"sojourn-live"):
-            found.add(f"{folder.name} {words}")
-    return found
 
 
 # ---- runs ----
@@ -247,26 +235,32 @@ def test_a_program_has_its_environment_its_exit_code_and_its_signal(link: Link) 
     with pytest.raises(Refusal, match="no-such-program"):
         link.run(["no-such-program"])
     with pytest.raises(subprocess.TimeoutExpired):
-        link.run(["sleep", "60"], timeout_s=0.3)
-    assert "sleep\0" + "60" not in alive()
+        link.run(["sleep", seconds(60)], timeout_s=0.3)
+    assert seconds(60) not in alive()
 
 
 def test_a_program_that_is_killed_has_ended_when_wait_says_so(link: Link) -> None:
     """At any moment: before it has started, as it starts, and while it runs."""
     for moment_s in (0.0, 0.001, 0.003, 0.1):
-        program = link.popen(["sleep", "61"])
+        program = link.popen(["sleep", seconds(61)])
         time.sleep(moment_s)
         program.kill()
         program.kill()
         assert program.wait(5) == -signal.SIGKILL
-        assert "sleep\0" + "61" not in alive()
+        assert seconds(61) not in alive()
     ended = link.popen(["true"])
     assert ended.wait(5) == 0
     ended.kill()
     assert ended.returncode == 0
 
 
+def seconds(number: int) -> str:
+    """A time to sleep that no other process of this machine sleeps."""
+    return f"{number}.{os.getpid()}"
+
+
 def alive() -> str:
+    """The command lines of all processes."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -320,32 +314,96 @@ def test_a_link_is_changed_while_it_is_up(link: Link) -> None:
 
 def test_the_end_of_a_link_ends_all_that_runs_behind_it(live: None) -> None:
     with Link(plan_of("20mbit", "20ms")) as up:
-        up.popen(["sleep", "62"])
-        up.popen(["sh", "-c", "setsid sleep 63 & disown; sleep 64"], at="server")
+        up.popen(["sleep", seconds(62)])
+        up.popen(["sh", "-c", f"setsid sleep {seconds(63)} & sleep {seconds(64)}"], at="server")
         folder = up.folder
         time.sleep(0.2)
     assert up.truth["valid"] in (True, False)
     assert not folder.exists()
-    assert not any(f"sleep\0{number}" in alive() for number in (62, 63, 64))
+    assert not any(seconds(number) in alive() for number in (62, 63, 64))
 
 
+@pytest.mark.parametrize("victim", ["the one who asked", "the program", "its child"])
 @pytest.mark.parametrize("moment_s", [0.0, 0.02, 0.1, 0.4])
-def test_nothing_is_left_of_a_run_that_is_killed(live: None, tmp_path: Path, moment_s: float) -> None:
-    """SIGKILL of the process that waits for the run: its namespaces go with their last process."""
-    before = processes()
+def test_nothing_is_left_of_a_run_that_is_killed(live: None, tmp_path: Path, moment_s: float, victim: str) -> None:
+    """No process, and no file, whichever process gets SIGKILL: namespaces and networks go with their last process."""
     code = f"import sojourn as sj; sj.run(sj.load({str(tmp_path / 'live.toml')!r}), world='live')"
     (tmp_path / "live.toml").write_text(SCENARIO.replace('"2s"', '"60s"'))
-    child = subprocess.Popen([sys.executable, "-c", code])
+    (tmp_path / "files").mkdir()
+    environment = os.environ | {"TMPDIR": str(tmp_path / "files")}
+    asks = subprocess.Popen([sys.executable, "-c", code], env=environment, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 20
-    while not processes() - before and time.monotonic() < deadline:
+    while len(started := below(asks.pid)) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
     time.sleep(moment_s)
-    child.send_signal(signal.SIGKILL)
-    child.wait()
+    os.kill({"the one who asked": asks.pid, "the program": started[0], "its child": started[1]}[victim], signal.SIGKILL)
+    said = asks.communicate()[1]
     deadline = time.monotonic() + 5
-    while processes() - before and time.monotonic() < deadline:
+    while any(Path(f"/proc/{one}").exists() for one in started) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert processes() - before == set()
+    assert not any(Path(f"/proc/{one}").exists() for one in started)
+    assert list((tmp_path / "files").iterdir()) == []
+    assert victim == "the one who asked" or "Refusal: " in said
+
+
+def below(root: int) -> list[int]:
+    """The processes that a process has started, and those that they have started."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+        except OSError:
+            continue
+        children.setdefault(int(parent), []).append(int(folder.name))
+    found = [root]
+    for one in found:
+        found += children.get(one, [])
+    return found[1:]
+
+
+def played(sojourn: Run, tmp_path: Path, text: str, *options: str | Path) -> dict[str, Any]:
+    file = tmp_path / "live.toml"
+    file.write_text(text)
+    runs = json.loads(sojourn("run", file, "--world", "live", "-f", "json", *options).stdout)["runs"]
+    return dict(runs[0])
+
+
+def test_a_full_disk_ends_the_run_with_the_file_that_has_no_room(live: None, sojourn: Run, tmp_path: Path) -> None:
+    (tmp_path / "live.toml").write_text(SCENARIO.replace('"2s"', '"60s"'))
+    (tmp_path / "kept/0000").mkdir(parents=True)
+    (tmp_path / "kept/0000/seen.bin").symlink_to("/dev/full")
+    begin = time.monotonic()
+    done = sojourn("run", tmp_path / "live.toml", "--world", "live", "--keep", tmp_path / "kept", code=2)
+    assert "seen.bin: No space left on device" in done.stderr
+    assert time.monotonic() - begin < 30, "not only at the end of the run"
+
+
+def test_an_outage_delays_packets_and_ends_nothing(live: None, sojourn: Run, tmp_path: Path) -> None:
+    steps = '[["0s", "20mbit"], ["500ms", "0bit"], ["1500ms", "20mbit"]]'
+    run = played(sojourn, tmp_path, SCENARIO.replace('"20mbit"', steps))
+    assert 900 < run["hops"]["bottleneck"]["sojourn_ms"]["max"] < 1100
+    assert all(flow["goodput_mbit"] > 1 for flow in run["flows"] if flow["kind"] == "bulk")
+
+
+def test_large_packets_pass(live: None, sojourn: Run, tmp_path: Path) -> None:
+    run = played(sojourn, tmp_path, SCENARIO.replace('kind = "bulk"', 'kind = "bulk"\nmss = 8948'))
+    assert run["hops"]["bottleneck"]["utilisation"] > 0.5
+    assert "invalid" not in run["live"] or "slot" not in run["live"]["invalid"]
+
+
+def test_a_flood_that_the_host_cannot_play_is_not_valid(live: None, sojourn: Run, tmp_path: Path) -> None:
+    """More small packets than one processor sends: the run ends in time, and says that it is not to be believed."""
+    flood = '[[flow]]\nkind = "cbr"\nname = "flood"\nrate = "2gbit"\nsize = 100\nrtt = "20ms"\n'
+    run = played(sojourn, tmp_path, SCENARIO + flood)
+    assert run["live"]["invalid"]
+
+
+def test_thousands_of_short_connections_complete(live: None, sojourn: Run, tmp_path: Path) -> None:
+    (tmp_path / "sizes.txt").write_text("2000\n")
+    sizes = '[[flow]]\nkind = "sizes"\nname = "small"\nfile = "sizes.txt"\nrate = 500\nrtt = "20ms"\n'
+    run = played(sojourn, tmp_path, SCENARIO + sizes)
+    small = next(flow for flow in run["flows"] if flow["name"] == "small")
+    assert small["completed"] > 700
 
 
 def test_links_do_not_meet_and_nest(live: None) -> None:

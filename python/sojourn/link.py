@@ -97,7 +97,11 @@ class Link:
         self._temporary = tempfile.TemporaryDirectory(prefix="sojourn-link-")
         self.folder = Path(self._temporary.name)
         control = str(self.folder / CONTROL)
-        job = json.loads(plan.kernel_job(index, sink="program")) | {"control": control, "flows": flows}
+        job = json.loads(plan.kernel_job(index, sink="program")) | {
+            "control": control,
+            "flows": flows,
+            "temporary": True,
+        }
         (self.folder / JOB).write_text(json.dumps(job))
         self._begin = time.monotonic()
         self._process = subprocess.Popen(

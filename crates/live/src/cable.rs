@@ -7,10 +7,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Frames that the ring holds. At 1 Gbit/s these are 50 ms of full packets.
-const FRAMES: usize = 4096;
-/// Bytes of one frame in the ring, with its header of at most 66 bytes.
-const SLOT: usize = 2048;
+/// Bytes of the ring. At 1 Gbit/s this holds 50 ms of full packets of 1500 bytes.
+const RING: usize = 8 << 20;
+/// Bytes that a slot of the ring has in addition to the IP packet: the kernel's header, and that of Ethernet.
+const HEADERS: usize = 66 + 14;
+/// The least size of the blocks of which the kernel makes the ring, in bytes.
 const BLOCK: usize = 1 << 16;
 /// Frames that one system call sends.
 const BATCH: usize = 64;
@@ -19,6 +20,8 @@ const BATCH: usize = 64;
 pub struct Cable {
     socket: OwnedFd,
     ring: *mut u8,
+    /// Bytes of a slot of the ring, which holds one frame.
+    slot: usize,
     next: usize,
     /// Frames to be sent, and their lengths.
     batch: Vec<Vec<u8>>,
@@ -51,12 +54,15 @@ fn set<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()
 }
 
 impl Cable {
-    /// Opens a socket on a device of the current namespace. Frames are received from now on.
+    /// Opens a socket on a device of the current namespace. Frames with IP packets of up to `mtu` bytes are received
+    /// from now on.
     ///
     /// # Errors
     /// The device does not exist, or the kernel refuses the socket or its ring.
     #[expect(unsafe_code, reason = "packet sockets and their rings have no safe wrapper")]
-    pub fn open(device: &str) -> io::Result<Cable> {
+    pub fn open(device: &str, mtu: u32) -> io::Result<Cable> {
+        let slot = (mtu as usize + HEADERS).next_power_of_two();
+        let block = slot.max(BLOCK);
         let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: the call has no pointers.
         let raw = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
@@ -71,23 +77,24 @@ impl Cable {
         set(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &on)?;
         set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
         let request = libc::tpacket_req {
-            tp_block_size: BLOCK as u32,
-            tp_block_nr: (FRAMES * SLOT / BLOCK) as u32,
-            tp_frame_size: SLOT as u32,
-            tp_frame_nr: FRAMES as u32,
+            tp_block_size: block as u32,
+            tp_block_nr: (RING / block) as u32,
+            tp_frame_size: slot as u32,
+            tp_frame_nr: (RING / slot) as u32,
         };
         set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
         // SAFETY: a new mapping of the ring that was just set up, with its length.
-        let ring = unsafe { libc::mmap(ptr::null_mut(), FRAMES * SLOT, protection, flags, raw, 0) };
+        let ring = unsafe { libc::mmap(ptr::null_mut(), RING, protection, flags, raw, 0) };
         if ring == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         let cable = Cable {
             socket,
             ring: ring.cast(),
+            slot,
             next: 0,
-            batch: (0..BATCH).map(|_| Vec::with_capacity(SLOT)).collect(),
+            batch: (0..BATCH).map(|_| Vec::with_capacity(slot)).collect(),
             waiting: 0,
             counts: Counts::default(),
         };
@@ -111,7 +118,7 @@ impl Cable {
     #[expect(unsafe_code, reason = "the ring is memory that is shared with the kernel")]
     pub fn receive(&mut self, see: impl FnOnce(u64, &[u8])) -> bool {
         // SAFETY: the slot is within the mapping, which lives as long as `self`.
-        let slot = unsafe { self.ring.add(self.next * SLOT) };
+        let slot = unsafe { self.ring.add(self.next * self.slot) };
         // SAFETY: a slot begins with its status, which the kernel changes too, so it is read as an atomic.
         let status = unsafe { &*slot.cast::<AtomicU32>() };
         if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
@@ -120,7 +127,7 @@ impl Cable {
         // SAFETY: the status says that the slot is ours, and that the kernel has written this header.
         let header = unsafe { ptr::read(slot.cast::<libc::tpacket2_hdr>()) };
         let (start, length) = (usize::from(header.tp_mac), header.tp_snaplen as usize);
-        if header.tp_snaplen < header.tp_len || start + length > SLOT {
+        if header.tp_snaplen < header.tp_len || start + length > self.slot {
             self.counts.cut += 1;
         } else {
             // SAFETY: the frame is within the slot, as the line above says, and the slot is ours.
@@ -128,7 +135,7 @@ impl Cable {
             see(u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec), frame);
         }
         status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
-        self.next = (self.next + 1) % FRAMES;
+        self.next = (self.next + 1) % (RING / self.slot);
         true
     }
 
@@ -205,6 +212,6 @@ impl Drop for Cable {
     #[expect(unsafe_code, reason = "unmapping has no safe wrapper")]
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and nothing refers to it any more.
-        unsafe { libc::munmap(self.ring.cast(), FRAMES * SLOT) };
+        unsafe { libc::munmap(self.ring.cast(), RING) };
     }
 }

@@ -109,11 +109,9 @@ impl Engine {
         self.path.advance(end.min(self.now())).map_err(io::Error::other)?;
         self.path.finish();
         self.hand_over();
-        let counts = self.path.counts();
+        self.truth.counts = self.path.counts();
         self.truth.wall = Span(clock() - begin);
         self.truth.cpu = Span(cpu_time() - cpu);
-        self.truth.frames = [counts.entered, counts.left];
-        self.truth.overtaken = counts.overtaken;
         for port in &mut self.ports {
             let counts = port.cable.counts()?;
             for (sum, count) in self.truth.socket_drops.iter_mut().zip([counts.dropped, counts.cut, counts.unsent]) {

@@ -118,7 +118,7 @@ pub fn build(scenario: &Scenario, network: &Network) -> io::Result<(Spaces, Vec<
             let (device, address) = ("lo".to_owned(), topology::ipv6(first).into());
             spaces.apply(Some(place), &Setting::Address { device, address })?;
         }
-        let cable = spaces.inside(None, || Cable::open(&router.name))?;
+        let cable = spaces.inside(None, || Cable::open(&router.name, network.mtu))?;
         let mut header = [0; 12];
         header[..6].copy_from_slice(&host.mac);
         header[6..].copy_from_slice(&router.mac);

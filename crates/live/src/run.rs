@@ -75,11 +75,11 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
     if asked.capture {
         path.capture(scenario, (origin as i64 + engine::offset()) as u64);
     }
-    let (records, writer) = writer_of(folder.join(SEEN))?;
-    let (captured, capturer) = writer_of(folder.join(CAPTURED))?;
+    let (stop, latest_act) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (records, writer) = writer_of(folder.join(SEEN), Arc::clone(&stop))?;
+    let (captured, capturer) = writer_of(folder.join(CAPTURED), Arc::clone(&stop))?;
     let (mut engine, questions) = Engine::new(path, ports, origin, [records, captured]);
     engine.truth.host[0] = truth::Host::read();
-    let (stop, latest_act) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let end = if asked.control.is_some() { Time::NEVER } else { scenario.duration };
     if let Some(socket) = &asked.control {
         // The socket gets its name when it listens, so that a process that finds it can connect.
@@ -88,7 +88,8 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
         fs::rename(unnamed, socket)?;
         control::serve(listener, Control { hosts, questions, stop })?;
     }
-    let world = World { workers, folder: folder.to_owned(), latest_act: Arc::clone(&latest_act) };
+    let (act, halt) = (Arc::clone(&latest_act), Arc::clone(&stop));
+    let world = World { workers, folder: folder.to_owned(), latest_act: act, stop: halt };
     let played = thread::scope(|scope| {
         let loop_of_path = scope.spawn(|| {
             engine.truth.realtime = engine::hurry();
@@ -104,8 +105,7 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
             stop.store(true, Ordering::Relaxed);
         }
         let (engine, done) = loop_of_path.join().map_err(|_| io::Error::other("a bug: the loop has panicked"))?;
-        done?;
-        Ok::<_, io::Error>((engine, played?))
+        Ok::<_, io::Error>((engine, done.and(played)))
     });
     let (mut engine, played) = played?;
     engine.truth.host[1] = truth::Host::read();
@@ -116,6 +116,7 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
     for writer in [writer, capturer] {
         writer.join().map_err(|_| io::Error::other("a bug: a writer has panicked"))??;
     }
+    let played = played?;
     fs::write(folder.join(PLAYED), serde_json::to_vec(&played)?)?;
     fs::write(folder.join(COUNTED), json!({ "links": counted }).to_string())?;
     Ok(json!({ "origin_ns": origin, "truth": truth, "state": state }))
@@ -136,12 +137,18 @@ fn hosts(scenario: &Scenario, spaces: &Spaces, mtu: u32) -> io::Result<BTreeMap<
 /// A thread that writes a file.
 type Writer = thread::JoinHandle<io::Result<()>>;
 
-/// Starts the writer of a file. It ends when the sender is dropped.
-fn writer_of(path: PathBuf) -> io::Result<(mpsc::Sender<Vec<u8>>, Writer)> {
+/// Starts the writer of a file. It ends when the sender is dropped. If it cannot write, the run stops.
+fn writer_of(path: PathBuf, stop: Arc<AtomicBool>) -> io::Result<(mpsc::Sender<Vec<u8>>, Writer)> {
     let (to, records) = mpsc::channel::<Vec<u8>>();
-    let mut file = fs::File::create(path)?;
-    let writer = thread::Builder::new().spawn(move || records.iter().try_for_each(|bytes| file.write_all(&bytes)))?;
-    Ok((to, writer))
+    let mut file = fs::File::create(&path)?;
+    let write = move || {
+        let written = records.iter().try_for_each(|bytes| file.write_all(&bytes));
+        written.map_err(|error| {
+            stop.store(true, Ordering::Relaxed);
+            io::Error::other(format!("{}: {error}; the packets until then are in it", path.display()))
+        })
+    };
+    Ok((to, thread::Builder::new().spawn(write)?))
 }
 
 /// The network, as the flows use it.
@@ -149,6 +156,7 @@ struct World {
     workers: Workers,
     folder: PathBuf,
     latest_act: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
 }
 
 impl Net for World {
@@ -171,6 +179,10 @@ impl Net for World {
 
     fn tick(&mut self, now: Time) -> io::Result<()> {
         fs::write(self.folder.join(PROGRESS), now.0.to_string())
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 
     fn over(&mut self) -> io::Result<()> {

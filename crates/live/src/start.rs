@@ -1,14 +1,29 @@
 //! The start of the program: it leaves the host's namespaces, and has the run played by a child.
 //!
 //! The child is the first process of a namespace of process numbers. When it ends, however it ends, the kernel ends all
-//! that were started in it, and with them their networks.
+//! that were started in it, and with them their networks. This process waits for it. If the one who asked for the run is
+//! gone, it ends the child, and deletes the run's folder if nobody else would.
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, getppid, kill_process, pidfd_open, set_parent_process_death_signal, waitpid,
+};
+use serde::Deserialize;
 use sojourn_traffic::job::{self, JOB};
 
 use crate::{network, run};
+
+/// The part of a job that is for this process.
+#[derive(Deserialize)]
+struct Asked {
+    /// True if the one who asked deletes the folder after the run.
+    #[serde(default)]
+    temporary: bool,
+}
 
 /// Plays the run in the folder that is the first argument. Returns whether it succeeded.
 pub fn main() -> bool {
@@ -25,14 +40,13 @@ pub fn main() -> bool {
 }
 
 /// Asks the kernel to end this process when its parent ends.
-#[expect(unsafe_code, reason = "prctl has no safe wrapper for it")]
 fn die_with_parent() {
-    // SAFETY: the call has no pointers.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    // A kernel that refuses leaves the processes of a killed run to themselves, until its end.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
 }
 
 /// Plays the run in a child, the first process of the new namespace of process numbers.
-#[expect(unsafe_code, reason = "fork and wait have no safe wrapper")]
+#[expect(unsafe_code, reason = "fork has no safe wrapper")]
 fn play_in_child(folder: &Path, job: &str) -> bool {
     // SAFETY: this process has one thread.
     match unsafe { libc::fork() } {
@@ -42,11 +56,36 @@ fn play_in_child(folder: &Path, job: &str) -> bool {
             network::show_own_processes();
             job::end(folder, run::play(folder, job))
         }
-        child => {
-            let mut status = 0;
-            // SAFETY: the status outlives the call.
-            while unsafe { libc::waitpid(child, &raw mut status, 0) } < 0 {}
-            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+        child => Pid::from_raw(child).is_some_and(|child| wait(folder, job, child)),
+    }
+}
+
+/// Waits for the child, or for the end of the one who asked. Returns whether the run succeeded.
+fn wait(folder: &Path, job: &str, child: Pid) -> bool {
+    let parent = parent();
+    let ends = pidfd_open(child, PidfdFlags::empty());
+    if let (Some(parent), Ok(ends)) = (&parent, &ends) {
+        let mut watched = [PollFd::new(ends, PollFlags::IN), PollFd::new(parent, PollFlags::IN)];
+        while poll(&mut watched, None) == Err(rustix::io::Errno::INTR) {}
+        if watched[0].revents().is_empty() {
+            let _ = (kill_process(child, Signal::KILL), waitpid(Some(child), WaitOptions::empty()));
+            if serde_json::from_str(job).is_ok_and(|asked: Asked| asked.temporary) {
+                let _ = fs::remove_dir_all(folder);
+            }
+            return false;
         }
     }
+    let ended = waitpid(Some(child), WaitOptions::empty()).ok().flatten();
+    match ended.and_then(|(_, status)| status.terminating_signal()) {
+        Some(signal) => job::end(folder, Err(format!("the run was killed by signal {signal}"))),
+        None => ended.and_then(|(_, status)| status.exit_status()) == Some(0),
+    }
+}
+
+/// Returns a descriptor that tells the end of the parent. From then on this process outlives it. `None` if there is none:
+/// then this process ends with its parent.
+fn parent() -> Option<OwnedFd> {
+    let parent = pidfd_open(getppid()?, PidfdFlags::empty()).ok()?;
+    set_parent_process_death_signal(None).ok()?;
+    Some(parent)
 }

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use sojourn_core::units::Span;
 use sojourn_measure::histogram::Histogram;
 
+use crate::path::Counts;
+
 /// A run is invalid if more than one frame in a hundred leaves later than this.
 pub const LATE: Span = Span::from_millis(1);
 /// A run is invalid if the system's clock is set by more than this while it lasts.
@@ -82,10 +84,8 @@ pub struct Truth {
     pub realtime: bool,
     /// Frames that the packet sockets lost: the ring was full, the frame was too long, the kernel did not send it.
     pub socket_drops: [u64; 3],
-    /// Frames that were stamped before the path's time.
-    pub overtaken: u64,
-    /// Frames that entered and left.
-    pub frames: [u64; 2],
+    /// Frames by what became of them outside of the scenario's queues.
+    pub counts: Counts,
     /// Counters of the host before and after the run.
     pub host: [Host; 2],
     /// Duration of the run.
@@ -139,9 +139,12 @@ impl Truth {
             "realtime": self.realtime,
             "cpu_share": (self.cpu.0 as f64 / self.wall.0.max(1) as f64 * 1e4).round() / 1e4,
             "steal_s": steal_s,
-            "frames_in": self.frames[0],
-            "frames_out": self.frames[1],
-            "overtaken": self.overtaken,
+            "frames_in": self.counts.entered,
+            "frames_out": self.counts.left,
+            "foreign": self.counts.foreign,
+            "unroutable": self.counts.unroutable,
+            "access_drops": self.counts.access_drops,
+            "overtaken": self.counts.overtaken,
             "ring_drops": self.socket_drops[0],
             "cut": self.socket_drops[1],
             "unsent": self.socket_drops[2],

@@ -1,6 +1,7 @@
 //! The job of a guest: everything that it needs to draw the same scenario as the host, as one JSON object.
 
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -143,7 +144,7 @@ impl Job {
 /// Writes the answer to a job, the last file of a run: the field `ok`, and the result's own fields or its `error`.
 /// Returns whether it is no error.
 pub fn end(folder: &Path, done: Result<Value, String>) -> bool {
-    let is_ok = done.is_ok();
+    let (is_ok, error) = (done.is_ok(), done.as_ref().err().cloned());
     let answer = match done {
         Ok(Value::Object(mut fields)) => {
             fields.insert("ok".to_owned(), true.into());
@@ -152,7 +153,10 @@ pub fn end(folder: &Path, done: Result<Value, String>) -> bool {
         Ok(_) => json!({ "ok": true }),
         Err(error) => json!({ "ok": false, "error": error }),
     };
-    // The one who asked notices a missing answer.
-    let _ = fs::write(folder.join(ENDED), answer.to_string());
-    is_ok
+    let written = fs::write(folder.join(ENDED), answer.to_string());
+    if let Err(fault) = &written {
+        // The one who asked notices a missing answer, and reads what was said last.
+        let _ = writeln!(io::stderr(), "{}", error.unwrap_or_else(|| format!("{ENDED}: {fault}")));
+    }
+    is_ok && written.is_ok()
 }

@@ -58,7 +58,8 @@ class Hosts:
         self, folder: Path, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool
     ) -> Played | None:
         duration_s = plan.runs[index]["duration_s"]
-        job = json.loads(plan.kernel_job(index, sink="program")) | {"capture": self.capture is not None}
+        asked = {"capture": self.capture is not None, "temporary": self.keep is None}
+        job = json.loads(plan.kernel_job(index, sink="program")) | asked
         (folder / JOB).write_text(json.dumps(job))
         (folder / ENDED).unlink(missing_ok=True)
 

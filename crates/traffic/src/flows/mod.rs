@@ -76,6 +76,10 @@ pub trait Net {
     fn late(&mut self, by: Span) -> io::Result<()>;
     /// A second of the run is over.
     fn tick(&mut self, now: Time) -> io::Result<()>;
+    /// Returns whether the run is to end before its time.
+    fn is_stopped(&self) -> bool {
+        false
+    }
     /// Called at the end of the run, while all its sockets are still open.
     fn over(&mut self) -> io::Result<()>;
     /// Asks the kernel to read from a socket and discard the data. Returns whether the kernel does so.
@@ -130,7 +134,7 @@ impl<'a, N: Net> Flows<'a, N> {
         Ok(Flows { driver: Driver::new(scenario), sockets, seed, end })
     }
 
-    /// Plays until the end of the run.
+    /// Plays until the end of the run, or until at most a tick after the network is stopped.
     ///
     /// # Errors
     /// The operating system refuses something, or a connection fails. The run is then invalid.
@@ -140,7 +144,7 @@ impl<'a, N: Net> Flows<'a, N> {
         let mut ready = Vec::new();
         loop {
             let now = self.sockets.reactor.now();
-            if now >= self.end {
+            if now >= self.end || self.sockets.net.is_stopped() {
                 break;
             }
             while let Some((at, act)) = self.sockets.reactor.due(now) {
