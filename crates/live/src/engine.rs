@@ -92,6 +92,9 @@ impl Engine {
             if now >= end || stop.load(Ordering::Relaxed) {
                 break;
             }
+            // First the frames that were waiting for their time: the rest of the round takes time, too.
+            self.path.release_due(now);
+            self.send();
             self.receive();
             self.path.advance(now).map_err(io::Error::other)?;
             self.send();

@@ -313,11 +313,17 @@ impl Path {
             }
         }
         self.now = self.now.max(until);
+        self.release_due(until);
+        Ok(())
+    }
+
+    /// Lets the frames leave that are due at `until`, as far as they are known. What happens at the links before that
+    /// time is left to [`Path::advance`].
+    pub fn release_due(&mut self, until: Time) {
         while self.leaves.peek().is_some_and(|posted| posted.at <= until) {
             let Some(Posted { at, packet, .. }) = self.leaves.pop() else { break };
             self.leave(at, packet);
         }
-        Ok(())
     }
 
     /// Changes a link at the path's present time.
