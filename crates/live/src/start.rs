@@ -30,16 +30,27 @@ pub fn main() -> bool {
     let Some(folder) = std::env::args_os().nth(1).map(PathBuf::from) else {
         return false;
     };
-    die_with_parent();
+    let parent = parent();
     let job = fs::read_to_string(folder.join(JOB)).map_err(|error| format!("{JOB}: {error}"));
     let started = job.and_then(|job| network::leave_the_host().map(|()| job).map_err(|error| error.to_string()));
     match started {
-        Ok(job) => play_in_child(&folder, &job),
+        Ok(job) => play_in_child(&folder, &job, parent),
         Err(error) => job::end(&folder, Err(error)),
     }
 }
 
-/// Asks the kernel to end this process when its parent ends.
+/// Returns a descriptor that tells the end of the process that has started this one. The kernel would end this one with it,
+/// if asked (PR_SET_PDEATHSIG), but also with the mere thread that has started it: that of one of many tests.
+fn parent() -> Option<OwnedFd> {
+    let found = getppid().and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok());
+    if found.is_none() {
+        // The process is in another namespace of process numbers.
+        die_with_parent();
+    }
+    found
+}
+
+/// Asks the kernel to end this process when the thread ends that has started it.
 fn die_with_parent() {
     // A kernel that refuses leaves the processes of a killed run to themselves, until its end.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
@@ -47,7 +58,7 @@ fn die_with_parent() {
 
 /// Plays the run in a child, the first process of the new namespace of process numbers.
 #[expect(unsafe_code, reason = "fork has no safe wrapper")]
-fn play_in_child(folder: &Path, job: &str) -> bool {
+fn play_in_child(folder: &Path, job: &str, parent: Option<OwnedFd>) -> bool {
     // SAFETY: this process has one thread.
     match unsafe { libc::fork() } {
         -1 => job::end(folder, Err(format!("fork: {}", std::io::Error::last_os_error()))),
@@ -56,13 +67,12 @@ fn play_in_child(folder: &Path, job: &str) -> bool {
             network::show_own_processes();
             job::end(folder, run::play(folder, job))
         }
-        child => Pid::from_raw(child).is_some_and(|child| wait(folder, job, child)),
+        child => Pid::from_raw(child).is_some_and(|child| wait(folder, job, child, parent)),
     }
 }
 
 /// Waits for the child, or for the end of the one who asked. Returns whether the run succeeded.
-fn wait(folder: &Path, job: &str, child: Pid) -> bool {
-    let parent = parent();
+fn wait(folder: &Path, job: &str, child: Pid, parent: Option<OwnedFd>) -> bool {
     let ends = pidfd_open(child, PidfdFlags::empty());
     if let (Some(parent), Ok(ends)) = (&parent, &ends) {
         let mut watched = [PollFd::new(ends, PollFlags::IN), PollFd::new(parent, PollFlags::IN)];
@@ -80,12 +90,4 @@ fn wait(folder: &Path, job: &str, child: Pid) -> bool {
         Some(signal) => job::end(folder, Err(format!("the run was killed by signal {signal}"))),
         None => ended.and_then(|(_, status)| status.exit_status()) == Some(0),
     }
-}
-
-/// Returns a descriptor that tells the end of the parent. From then on this process outlives it. `None` if there is none:
-/// then this process ends with its parent.
-fn parent() -> Option<OwnedFd> {
-    let parent = pidfd_open(getppid()?, PidfdFlags::empty()).ok()?;
-    set_parent_process_death_signal(None).ok()?;
-    Some(parent)
 }
