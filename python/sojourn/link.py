@@ -9,8 +9,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal
@@ -24,12 +24,13 @@ from sojourn.live.run import ENDED, JOB, answer_of, find_program
 
 CONTROL = "control"
 """The control socket, in the link's folder."""
-NOT_STARTED = 127
-"""The exit code of a program that could not be started, as in a shell."""
+LONGEST = 65536
+"""Bytes of an answer that are read at once."""
 UP_S = 10.0
 """Seconds after which a link that is not up has failed."""
 Host = Literal["client", "server"]
 Stream = int | IO[Any] | None
+Socket = socket.socket
 
 
 def plan_of(rate: str, rtt: str, qdisc: str = "fq_codel", up: str | None = None) -> _core.Plan:
@@ -43,18 +44,18 @@ def plan_of(rate: str, rtt: str, qdisc: str = "fq_codel", up: str | None = None)
 
 
 class Program:
-    """A program that runs on a host of a link."""
+    """A program that runs on a host of a link. Raises Refusal if it cannot be started."""
 
-    def __init__(self, connection: socket.socket, argv: Sequence[str]) -> None:
+    def __init__(self, connection: Socket, argv: Sequence[str]) -> None:
         self.argv = list(argv)
         self._connection = connection
         self.returncode: int | None = None
         """The exit code; negative: the signal that ended it. None while it runs."""
+        with _kept(connection):
+            _read_line(connection)
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """Waits for its end, and returns its exit code. Raises subprocess.TimeoutExpired, and Refusal if it could not
-        be started.
-        """
+        """Waits for its end, and returns its exit code; the end of the link kills it. Raises subprocess.TimeoutExpired."""
         if self.returncode is None:
             self._connection.settimeout(timeout_s)
             try:
@@ -65,9 +66,6 @@ class Program:
                 # The link has ended, and with it the program.
                 answer = {"exit": None, "signal": signal.SIGKILL}
             self._connection.close()
-            if "error" in answer:
-                self.returncode = NOT_STARTED
-                raise Refusal(answer["error"])
             self.returncode = answer["exit"] if answer["exit"] is not None else -answer["signal"]
         return self.returncode
 
@@ -226,6 +224,29 @@ class Link:
             done.check_returncode()
         return done
 
+    def connect(self, port: int) -> Socket:
+        """Connects this process, on the client, to a port of the server. Raises OSError as any connection does."""
+        with _kept(self.socket("client")) as connection:
+            connection.connect((self.server, port))
+        return connection
+
+    def listen(self, at: Host = "server", port: int = 0) -> Socket:
+        """Listens in this process on a port of a host; 0 is any free one. Without root, none below 1024 is allowed."""
+        with _kept(self.socket(at)) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((self.client if at == "client" else self.server, port))
+            listener.listen()
+        return listener
+
+    def socket(self, at: Host = "client", protocol: Literal["tcp", "udp"] = "tcp") -> Socket:
+        """Makes an IPv4 socket on a host, neither bound nor connected. For its whole life it is one of this host,
+        whatever this process does with it.
+        """
+        with self._send({"do": "socket", "at": at, "protocol": protocol}, []) as connection:
+            line, descriptors, _, _ = socket.recv_fds(connection, LONGEST, 1)
+        _answer_of(line)
+        return socket.socket(fileno=descriptors[0])
+
     def set(
         self, queue: str | None = None, *, rate: str | None = None, delay: str | None = None, qdisc: str | None = None
     ) -> None:
@@ -255,12 +276,9 @@ class Link:
 
     def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         with self._send(request, []) as connection:
-            answer = _read_line(connection)
-        if answer and "error" in answer:
-            raise Refusal(answer["error"])
-        return answer
+            return _read_line(connection)
 
-    def _send(self, request: Mapping[str, Any], streams: Sequence[int]) -> socket.socket:
+    def _send(self, request: Mapping[str, Any], streams: Sequence[int]) -> Socket:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.connect(str(self.folder / CONTROL))
         line = (json.dumps(request) + "\n").encode()
@@ -281,10 +299,31 @@ def _descriptor(stream: Stream, usual: int, nothing: int) -> int:
     return stream if isinstance(stream, int) else stream.fileno()
 
 
-def _read_line(connection: socket.socket) -> dict[str, Any]:
-    with connection.makefile("rb") as lines:
-        line = lines.readline()
+@contextmanager
+def _kept(one: Socket) -> Iterator[Socket]:
+    """Closes a socket if the block fails."""
+    try:
+        yield one
+    except BaseException:
+        one.close()
+        raise
+
+
+def _read_line(connection: Socket) -> dict[str, Any]:
+    """Reads an answer, and nothing of the next one."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        peeked = connection.recv(LONGEST, socket.MSG_PEEK)
+        if not peeked:
+            break
+        line += connection.recv(peeked.find(b"\n") + 1 or len(peeked))
+    return _answer_of(line)
+
+
+def _answer_of(line: bytes | bytearray) -> dict[str, Any]:
     if not line:
         raise Refusal("the link has ended")
-    found: dict[str, Any] = json.loads(line)
-    return found
+    found: dict[str, Any] | None = json.loads(line)
+    if found and "error" in found:
+        raise Refusal(found["error"])
+    return found or {}

@@ -1,14 +1,16 @@
 //! The control socket of a link that is up: it starts programs on the hosts, changes the path, and tells its state.
 //!
 //! A request is one line of JSON, and so is each answer. `run` starts a program in a host's namespace; its standard
-//! streams come with the request as descriptors (SCM_RIGHTS). `set` changes a link, `stats` tells what has passed it, and
-//! `stop` ends the link. When a connection sends no more, the program that it has started is killed.
+//! streams come with the request as descriptors (SCM_RIGHTS). Its first answer says that it has started, the second one
+//! how it has ended. `socket` makes a socket on a host, which comes with the answer in the same way. `set` changes a link,
+//! `stats` tells what has passed it, and `stop` ends the link. When a connection sends no more, the program that it has
+//! started is killed.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead as _, BufReader, IoSliceMut, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, Stdio};
@@ -17,32 +19,56 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::{PidfdFlags, Signal};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sojourn_core::units::{Rate, Span};
 use sojourn_traffic::os;
 
 use crate::hop::Change;
 
-/// The longest request in bytes: it has the environment of a program.
+/// The longest line in bytes: a request has the environment of a program.
 const LONGEST: usize = 1 << 20;
+/// The most descriptors that come with a line: the standard streams of a program.
+const MOST: usize = 3;
 
 /// A request.
-#[derive(Deserialize, Debug)]
+#[derive(Serialize, Deserialize, Debug)]
 #[serde(tag = "do", rename_all = "lowercase", deny_unknown_fields)]
-enum Request {
+pub enum Request {
     /// Starts a program.
     Run {
         /// The host: `client` or `server`.
         at: String,
+        /// The program and its arguments.
         argv: Vec<String>,
+        /// All of its environment.
         env: BTreeMap<String, String>,
+        /// Its folder.
         cwd: String,
     },
-    /// Changes a link, whose index is that in the scenario.
-    Set { link: usize, rate: Option<u64>, delay_ns: Option<u64>, qdisc: Option<String> },
+    /// Asks for a socket on a host, over IPv4 and without an address. It is bound or connected by its new owner, but for
+    /// its whole life it is one of the host's namespace.
+    Socket {
+        /// The host: `client` or `server`.
+        at: String,
+        /// Its protocol.
+        protocol: Protocol,
+    },
+    /// Changes a link.
+    Set {
+        /// Its index in the scenario.
+        link: usize,
+        /// The rate in bit/s.
+        rate: Option<u64>,
+        /// The delay in nanoseconds.
+        delay_ns: Option<u64>,
+        /// A line for `tc`: a discipline, or parameters of the present one.
+        qdisc: Option<String>,
+    },
     /// Asks for the addresses of the hosts.
     Hosts {},
     /// Asks for the state of all links.
@@ -50,6 +76,19 @@ enum Request {
     /// Ends the link.
     Stop {},
 }
+
+/// The protocol of a socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// Streams.
+    Tcp,
+    /// Datagrams.
+    Udp,
+}
+
+/// An answer, and the socket that comes with it.
+type Answer = (Value, Option<OwnedFd>);
 
 /// A question to the loop, which alone has the path.
 pub enum Question {
@@ -106,25 +145,41 @@ pub fn serve(listener: UnixListener, control: Control) -> io::Result<()> {
     Ok(())
 }
 
-fn connection(mut stream: UnixStream, control: &Control) {
-    let answer = match receive(&stream) {
-        Ok((line, streams)) => match serde_json::from_str(&line) {
-            Ok(request) => answer(&stream, request, streams, control),
-            Err(error) => Err(format!("request: {error}")),
-        },
-        Err(error) => Err(format!("request: {error}")),
-    };
-    let text = match answer {
-        Ok(value) => value,
-        Err(error) => json!({ "error": error }),
-    };
+fn connection(stream: UnixStream, control: &Control) {
+    let request = receive(&stream).and_then(|(line, streams)| Ok((serde_json::from_str(&line)?, streams)));
+    let done = request
+        .map_err(|error| format!("request: {error}"))
+        .and_then(|(request, streams)| answer(&stream, request, streams, control));
+    let (answer, socket) = done.unwrap_or_else(|error| (json!({ "error": error }), None));
+    let socket: Vec<BorrowedFd<'_>> = socket.iter().map(OwnedFd::as_fd).collect();
     // The other end may have gone.
-    let _ = writeln!(stream, "{text}");
+    let _ = send(&stream, &answer, &socket);
 }
 
-/// Receives a line, and the descriptors that come with its first byte.
-fn receive(stream: &UnixStream) -> io::Result<(String, Vec<OwnedFd>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+/// Sends a line, and descriptors with its first byte.
+///
+/// # Errors
+/// The other end has gone, or there are too many descriptors.
+pub fn send(mut stream: &UnixStream, line: &impl Serialize, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut bytes = serde_json::to_vec(line)?;
+    bytes.push(b'\n');
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let fits = descriptors.len() <= MOST;
+    if !fits || !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::Error::other(format!("{} descriptors: expected at most {MOST}", descriptors.len())));
+    }
+    let sent = sendmsg(stream, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    stream.write_all(&bytes[sent..])
+}
+
+/// Receives a line, the next one and last one, and the descriptors that come with its first byte. The line is empty if
+/// the other end has gone.
+///
+/// # Errors
+/// Those of the socket, or the line is no text.
+pub fn receive(stream: &UnixStream) -> io::Result<(String, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = vec![0; 4096];
     let got = recvmsg(stream, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
@@ -141,14 +196,18 @@ fn receive(stream: &UnixStream) -> io::Result<(String, Vec<OwnedFd>)> {
     Ok((String::from_utf8(bytes).map_err(io::Error::other)?, streams))
 }
 
-fn answer(stream: &UnixStream, request: Request, streams: Vec<OwnedFd>, control: &Control) -> Result<Value, String> {
-    match request {
+fn answer(stream: &UnixStream, request: Request, streams: Vec<OwnedFd>, control: &Control) -> Result<Answer, String> {
+    let host = |at: &str| control.hosts.get(at).ok_or_else(|| format!("at = {at}: expected client or server"));
+    let ok = json!({ "ok": true });
+    let value = match request {
         Request::Run { at, argv, env, cwd } => {
-            let host = control.hosts.get(at.as_str());
-            let host = host.ok_or_else(|| format!("at = {at}: expected client or server"))?;
-            let child = start(&host.space, &argv, &env, &cwd, streams);
+            let child = start(host(&at)?, &argv, &env, &cwd, streams);
             let child = child.map_err(|error| format!("{}: {error}", argv.first().map_or("", |word| word)))?;
-            follow(stream, child).map_err(|error| error.to_string())
+            follow(stream, child).map_err(|error| error.to_string())?
+        }
+        Request::Socket { at, protocol } => {
+            let made = socket(host(&at)?, protocol).map_err(|error| format!("socket: {error}"))?;
+            return Ok((ok, Some(made)));
         }
         Request::Set { link, rate, delay_ns, qdisc } => {
             let changes = [
@@ -159,18 +218,19 @@ fn answer(stream: &UnixStream, request: Request, streams: Vec<OwnedFd>, control:
             for change in changes.into_iter().flatten() {
                 ask(control, Question::Change(link, Box::new(change)))?;
             }
-            Ok(json!({ "ok": true }))
+            ok
         }
         Request::Hosts {} => {
             let of = |host: &Host| json!({ "address": host.address, "ipv6": host.ipv6 });
-            Ok(control.hosts.iter().map(|(name, host)| ((*name).to_owned(), of(host))).collect())
+            control.hosts.iter().map(|(name, host)| ((*name).to_owned(), of(host))).collect()
         }
-        Request::Stats {} => ask(control, Question::Stats),
+        Request::Stats {} => ask(control, Question::Stats)?,
         Request::Stop {} => {
             control.stop.store(true, Ordering::Relaxed);
-            Ok(json!({ "ok": true }))
+            ok
         }
-    }
+    };
+    Ok((value, None))
 }
 
 fn ask(control: &Control, question: Question) -> Result<Value, String> {
@@ -180,16 +240,26 @@ fn ask(control: &Control, question: Question) -> Result<Value, String> {
     answer.recv().map_err(gone)?
 }
 
-/// Starts a program in a namespace, which this thread enters for good.
+/// Makes a socket in a host's namespace, which this thread enters for good.
+fn socket(host: &Host, protocol: Protocol) -> io::Result<OwnedFd> {
+    os::enter(&host.space)?;
+    let kind = match protocol {
+        Protocol::Tcp => SocketType::STREAM,
+        Protocol::Udp => SocketType::DGRAM,
+    };
+    Ok(socket_with(AddressFamily::INET, kind, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Starts a program in a host's namespace, which this thread enters for good.
 fn start(
-    host: &OwnedFd,
+    host: &Host,
     argv: &[String],
     env: &BTreeMap<String, String>,
     cwd: &str,
     streams: Vec<OwnedFd>,
 ) -> io::Result<Child> {
     let [program, words @ ..] = argv else { return Err(io::Error::other("argv is empty")) };
-    os::enter(host)?;
+    os::enter(&host.space)?;
     let mut command = Command::new(program);
     command.args(words).env_clear().envs(env).current_dir(cwd);
     let mut streams = streams.into_iter().map(Stdio::from);
@@ -214,7 +284,8 @@ fn interruptible(command: &mut Command) {
     unsafe { command.pre_exec(reset) };
 }
 
-/// Waits for a program's end, and returns it. If the other end of the connection sends no more, the program is killed.
+/// Says that a program has started, waits for its end, and returns it. If the other end of the connection sends no more,
+/// the program is killed.
 fn follow(stream: &UnixStream, mut child: Child) -> io::Result<Value> {
     if let Err(error) = kill_at_end_of(stream, &child) {
         child.kill()?;
@@ -228,6 +299,8 @@ fn follow(stream: &UnixStream, mut child: Child) -> io::Result<Value> {
 /// Kills a program at the end of the stream.
 fn kill_at_end_of(stream: &UnixStream, child: &Child) -> io::Result<()> {
     let mut other = stream.try_clone()?;
+    // The other end may have gone: then it is killed.
+    let _ = send(stream, &json!({ "started": true }), &[]);
     let process = rustix::process::pidfd_open(rustix::process::Pid::from_child(child), PidfdFlags::empty())?;
     thread::Builder::new().spawn(move || {
         let _ = other.read_to_end(&mut Vec::new());
@@ -235,4 +308,56 @@ fn kill_at_end_of(stream: &UnixStream, child: &Child) -> io::Result<()> {
         let _ = rustix::process::pidfd_send_signal(process, Signal::KILL);
     })?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_line_comes_with_its_descriptors() {
+        let (one, other) = UnixStream::pair().expect("a pair");
+        let asked = Request::Run {
+            at: "client".to_owned(),
+            argv: vec!["x".repeat(10_000)],
+            env: BTreeMap::new(),
+            cwd: "/".to_owned(),
+        };
+        let (mut far, near) = io::pipe().expect("a pipe");
+        send(&one, &asked, &[near.as_fd(), near.as_fd()]).expect("sent");
+        drop(near);
+        let (line, descriptors) = receive(&other).expect("a line");
+        let read: Request = serde_json::from_str(&line).expect("a request");
+        assert_eq!(format!("{read:?}"), format!("{asked:?}"));
+        assert_eq!(descriptors.len(), 2);
+        for descriptor in descriptors {
+            std::fs::File::from(descriptor).write_all(b"!").expect("the pipe");
+        }
+        let mut said = String::new();
+        far.read_to_string(&mut said).expect("its end");
+        assert_eq!(said, "!!");
+        assert!(send(&one, &asked, &[far.as_fd(); MOST + 1]).is_err(), "too many");
+        drop(one);
+        assert_eq!(receive(&other).expect("the end").0, "");
+    }
+
+    #[test]
+    fn a_socket_is_made_in_the_namespace_and_comes_with_the_answer() {
+        let space = std::fs::File::open("/proc/thread-self/ns/net").expect("this one").into();
+        let host = Host { space, address: Ipv4Addr::LOCALHOST, ipv6: None };
+        let (questions, _) = mpsc::channel();
+        let control = Control { hosts: [("client", host)].into(), questions, stop: Arc::default() };
+        let ask = |at: &str| {
+            let (one, other) = UnixStream::pair().expect("a pair");
+            send(&one, &Request::Socket { at: at.to_owned(), protocol: Protocol::Udp }, &[]).expect("sent");
+            connection(other, &control);
+            receive(&one).expect("an answer")
+        };
+        let (line, sockets) = ask("router");
+        assert_eq!((line.as_str(), sockets.len()), ("{\"error\":\"at = router: expected client or server\"}\n", 0));
+        // Only a user with privileges may enter even its own namespace.
+        let (line, sockets) = ask("client");
+        let is_made = line == "{\"ok\":true}\n" && sockets.len() == 1;
+        assert!(is_made || line.contains("socket: Operation not permitted"), "{line}");
+    }
 }

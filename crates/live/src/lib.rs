@@ -7,7 +7,7 @@
 
 mod cable;
 mod capture;
-mod control;
+pub mod control;
 mod engine;
 pub mod express;
 mod frame;
