@@ -23,6 +23,7 @@ MAY_USE = {
     "sim": {"core", "model", "measure"},
     "traffic": {"core", "model", "measure"},
     "live": {"core", "model", "measure", "replay", "traffic"},
+    "link": {"core", "model", "traffic", "live"},
     "py": {"core", "model", "measure", "replay", "sim", "live", "traffic"},
     "ffi": {"core"},
     "oracle": {"core", "replay"},

@@ -55,7 +55,9 @@ class Program:
             _read_line(connection)
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """Waits for its end, and returns its exit code; the end of the link kills it. Raises subprocess.TimeoutExpired."""
+        """Waits for its end, and returns its exit code. The end of the link kills it. Raises subprocess.TimeoutExpired if
+        it runs longer.
+        """
         if self.returncode is None:
             self._connection.settimeout(timeout_s)
             try:

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sojourn_core::units::{Span, Time};
 use sojourn_model::scenario::Scenario;
@@ -34,18 +34,18 @@ const CAPTURED: &str = "captured.pcapng";
 /// Time between the end of the set-up and time zero of the run.
 const AHEAD: u64 = 20_000_000;
 
-/// A job: a run, or a link that is up.
-#[derive(Deserialize)]
-struct Asked {
+/// The fields of this world's jobs in addition to those of [`Job`]: for a run, or for a link that is up.
+#[derive(Serialize, Deserialize)]
+pub struct Asked {
     /// For a link: true if its scenario's flows play, too.
     #[serde(default)]
-    flows: bool,
+    pub flows: bool,
     /// The path of the control socket of a link; a run has none.
     #[serde(default)]
-    control: Option<PathBuf>,
+    pub control: Option<PathBuf>,
     /// True if the packets of all links are captured.
     #[serde(default)]
-    capture: bool,
+    pub capture: bool,
 }
 
 /// Plays the job in `folder`. Returns what the answer contains in addition to the files.

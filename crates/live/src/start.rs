@@ -43,17 +43,16 @@ pub fn main() -> bool {
 /// if asked (PR_SET_PDEATHSIG), but also with the mere thread that has started it: that of one of many tests.
 fn parent() -> Option<OwnedFd> {
     let found = getppid().and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok());
-    if found.is_none() {
-        // The process is in another namespace of process numbers.
-        die_with_parent();
-    }
+    // Without a descriptor, the process is in another namespace of process numbers. With one, this process outlives the
+    // other for a moment, even if the kernel was asked before.
+    die_with_parent(found.is_none());
     found
 }
 
-/// Asks the kernel to end this process when the thread ends that has started it.
-fn die_with_parent() {
+/// Asks the kernel to end this process when the thread ends that has started it, or not to.
+fn die_with_parent(is_asked: bool) {
     // A kernel that refuses leaves the processes of a killed run to themselves, until its end.
-    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    let _ = set_parent_process_death_signal(is_asked.then_some(Signal::KILL));
 }
 
 /// Plays the run in a child, the first process of the new namespace of process numbers.
@@ -63,7 +62,7 @@ fn play_in_child(folder: &Path, job: &str, parent: Option<OwnedFd>) -> bool {
     match unsafe { libc::fork() } {
         -1 => job::end(folder, Err(format!("fork: {}", std::io::Error::last_os_error()))),
         0 => {
-            die_with_parent();
+            die_with_parent(true);
             network::show_own_processes();
             job::end(folder, run::play(folder, job))
         }

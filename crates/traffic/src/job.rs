@@ -12,8 +12,8 @@ use sojourn_model::scenario::Scenario;
 
 /// File with the job, in the folder of a run.
 pub const JOB: &str = "job.json";
-/// File with the answer.
-const ENDED: &str = "ended.json";
+/// File with the answer, which [`end`] writes.
+pub const ENDED: &str = "ended.json";
 
 /// The implementation of the hops' links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
