@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import sojourn as sj
 from conftest import Run
 from sojourn import _core
+from sojourn.errors import Refusal
 
 HEADER = "time_ns,op,flow,bytes,ecn\n"
 
@@ -152,6 +154,57 @@ def test_a_bad_trace_is_refused_with_its_line(sojourn: Run, tmp_path: Path, faul
     done = sojourn("replay", "t.csv", "--qdisc", "codel", code=2)
     assert name in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_further_columns_reach_the_discipline_and_others_are_refused(sojourn: Run, tmp_path: Path) -> None:
+    """ccaq takes a flow's first packet for the beginning of a connection if the trace says so."""
+    rows = [f"{n // 3 * 400_000},enqueue,{n % 5},1500,0" for n in range(3000)]
+    five = "\n".join(["time_ns,op,flow,bytes,ecn", *rows, ""])
+    plain = fates(five, "ccaq", "20mbit")
+    assert fates("\n".join([HEADER.strip() + ",opens", *(f"{row},0" for row in rows)]), "ccaq", "20mbit") == plain
+    assert fates("\n".join([HEADER.strip() + ",opens", *(f"{row},1" for row in rows)]), "ccaq", "20mbit") != plain
+    (tmp_path / "t.csv").write_text(HEADER.strip() + ",destnation\n")
+    refused = sojourn("replay", "t.csv", "--qdisc", "cake", code=2).stderr
+    assert 't.csv:1: column "destnation": expected source, destination or opens after the first five' in refused
+    assert 'did you mean "destination"?' in refused
+    with pytest.raises(_core.Error, match=r't\.csv:1: column "source": a guest.*expected --world sim.*cut -d, -f1-5'):
+        _core.KernelReplay(
+            (HEADER.strip() + ",source,opens\n").encode(), "t.csv", "codel", None, 1514, (7, 3), [], None, None
+        )
+    columns = {"time_ns": [0], "op": ["enqueue"], "flow": [1], "bytes": [100], "ecn": [0], "opens": [1]}
+    assert sj.replay(columns, "ccaq").packets.num_rows == 1
+    with pytest.raises(Refusal, match=r"column 'opns'.*nearest is opens"):
+        sj.replay(columns | {"opns": [1]}, "ccaq")
+
+
+def test_a_seed_is_that_of_the_disciplines_random_numbers(sojourn: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(HEADER + "".join(f"{n}000000,enqueue,{n % 9},1500,0\n" for n in range(9000)))
+    asked = ("replay", "t.csv", "--qdisc", "pie", "--rate", "10mbit")
+    first = sojourn(*asked).stdout
+    assert sojourn(*asked, "--seed", 1).stdout == first
+    other = sojourn(*asked, "--seed", 2**64 - 1).stdout
+    assert other != first
+    assert sojourn(*asked, "--seed", 2**64 - 1).stdout == other
+    played = sj.replay(tmp_path / "t.csv", "pie", rate="10mbit", seed=2**64 - 1).packets
+    assert [str(fate) for fate in played["fate"].to_pylist()] == [line.split(",")[5] for line in other.split()[1:]]
+    assert "--seed" in sojourn(*asked, "--seed", -1, code=2).stderr
+    guests = [
+        json.loads(_core.KernelReplay(HEADER.encode(), "t", "pie", None, 1514, (7, 3), [], None, None, *seed).job())
+        for seed in ((), (1,), (2,))
+    ]
+    assert guests[0] == guests[1] != guests[2]
+
+
+def test_a_server_with_an_end_leaves_packets_in_the_queue(sojourn: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(HEADER + "0,enqueue,1,1000,0\n" * 3)
+    asked = ("replay", "t.csv", "--qdisc", "pfifo", "--rate", "8mbit", "--end")
+    rows = sojourn(*asked, "1ms").stdout.splitlines()[1:]
+    assert [row.split(",", 4)[4] for row in rows] == ["0,delivered", "1000000,delivered", "0,queued"]
+    assert sj.replay(tmp_path / "t.csv", "pfifo", rate="8mbit", end="2ms").packets["fate"][2].as_py() == "delivered"
+    assert "--end = soon: expected a time such as 30s" in sojourn(*asked, "soon", code=2).stderr
+    assert "an end without a rate" in sojourn(*asked[:4], "--end", "1ms", code=2).stderr
+    refused = sojourn(*asked, "1ms", "--world", "kernel", code=2).stderr
+    assert "--end = 1ms: a kernel sends all packets; expected no kernel with it" in refused
 
 
 def test_bad_options_are_refused(sojourn: Run, tmp_path: Path) -> None:

@@ -278,14 +278,15 @@ def replay(
     mtu: int,
     told: int | None = None,
     seed: int = 1,
+    end: str | None = None,
     *,
     outside: Sequence[tuple[str, object]] = (),
 ) -> tuple[bytes, list[str], dict[str, Any] | None]:
     """The fates of a trace's packets as CSV, the warnings, and the counters with the keys of `tc -s -j qdisc show`.
 
-    With `rate`, a server dequeues packets at this rate. Otherwise the trace has the dequeues, and `told` is the link
-    rate in bits per second from which a discipline derives its defaults. `outside` are disciplines of the user's, as in
-    `Plan.run`; they go before ours of the same name. Raises `Error` if one fails.
+    With `rate`, a server dequeues packets at this rate, until the time `end` if it is given. Otherwise the trace has
+    the dequeues, and `told` is the link rate in bits per second from which a discipline derives its defaults. `outside`
+    are disciplines of the user's, as in `Plan.run`; they go before ours of the same name. Raises `Error` if one fails.
     """
 
 def refuse_outside(name: str) -> str | None:
@@ -348,6 +349,7 @@ class KernelReplay:
         modules: list[str],
         replaces: str | None,
         tc_lib_dir: str | None,
+        seed: int = 1,
     ) -> None: ...
     @property
     def warnings(self) -> list[str]: ...

@@ -174,13 +174,17 @@ def replay(
     world: str = "sim",
     disciplines: Disciplines | None = None,
     mtu: int = 1514,
+    seed: int = 1,
+    end: str | None = None,
 ) -> Replayed:
     """Sends the packets of a trace through one queue discipline: ours, or the Linux kernel's (`world="kernel"`).
 
     `trace` is the path of a CSV file, its bytes, or its columns: `time_ns`, `op` (`enqueue`, `dequeue`, `change`),
-    `flow`, `bytes`, `ecn`. `qdisc` is a discipline as tc writes it. With `rate`, such as `"10mbit"`, a busy server of
-    this rate dequeues, and the trace has arrivals only. `disciplines` are those of yours that `qdisc` may name. `mtu`
-    is the length of a full packet in bytes.
+    `flow`, `bytes`, `ecn`; and, if you like, `source` and `destination` (hosts, for cake) and `opens` (1 for a SYN or
+    SYN-ACK, for ccaq). `qdisc` is a discipline as tc writes it. With `rate`, such as `"10mbit"`, a busy server of this
+    rate dequeues, and the trace has arrivals only; after the time `end`, such as `"30s"`, it sends nothing.
+    `disciplines` are those of yours that `qdisc` may name. `mtu` is the length of a full packet in bytes, and `seed`
+    that of the discipline's random numbers.
 
     Raises `Error`, whose text names line, column and what was expected, for anything that is wrong in the trace or in
     the line of tc words; Refusal if there is no kernel.
@@ -190,9 +194,11 @@ def replay(
     if world == "kernel":
         from sojourn.kernel.replay import replay as in_kernel
 
-        fates, said, stats = in_kernel(data, name, qdisc, rate=rate, mtu=mtu)
+        if end is not None:
+            raise Refusal(f"end = {end!r}: a kernel sends all packets; expected world = 'sim' with it")
+        fates, said, stats = in_kernel(data, name, qdisc, rate=rate, mtu=mtu, seed=seed)
     elif world == "sim":
-        fates, said, stats = in_core(data, name, qdisc, rate, mtu, outside=outside_of(disciplines))
+        fates, said, stats = in_core(data, name, qdisc, rate, mtu, seed=seed, end=end, outside=outside_of(disciplines))
     else:
         raise Refusal(f"world = {world!r}: expected sim or kernel")
     from pyarrow import csv
@@ -201,22 +207,26 @@ def replay(
 
 
 COLUMNS = ("time_ns", "op", "flow", "bytes", "ecn")
-"""The columns of a trace."""
+"""The columns of every trace."""
+FURTHER = ("source", "destination", "opens")
+"""The columns that a trace may have after them."""
 
 
 def _trace(trace: bytes | Mapping[str, Any]) -> bytes:
     """A trace as CSV."""
     if isinstance(trace, bytes):
         return trace
+    known = (*COLUMNS, *FURTHER)
     for name in trace:
-        if name not in COLUMNS:
-            raise Refusal(f"trace: column {name!r}: expected {', '.join(COLUMNS)}{nearest_of(name, COLUMNS)}")
+        if name not in known:
+            raise Refusal(f"trace: column {name!r}: expected {', '.join(known)}{nearest_of(name, known)}")
     for name in COLUMNS:
         if name not in trace:
             raise Refusal(f"trace: no column {name!r}: expected {', '.join(COLUMNS)}")
-    rows = zip(*(trace[name] for name in COLUMNS), strict=True)
+    names = [name for name in known if name in trace]
+    rows = zip(*(trace[name] for name in names), strict=True)
     lines = [",".join("" if cell is None else str(cell) for cell in row) for row in rows]
-    return "\n".join([",".join(COLUMNS), *lines, ""]).encode()
+    return "\n".join([",".join(names), *lines, ""]).encode()
 
 
 def _runs(

@@ -21,6 +21,7 @@ def in_core(
     mtu: int,
     told: int | None = None,
     seed: int = 1,
+    end: str | None = None,
     *,
     outside: Sequence[Outside] = (),
     patience_s: float = isolated.PATIENCE_S,
@@ -34,10 +35,10 @@ def in_core(
     """
     used = [one for one in outside if one.name == (qdisc.split() or [""])[0]]
     if not any(one.apart for one in used):
-        return _core.replay(trace, name, qdisc, rate, mtu, told, seed, outside=_given(used))
+        return _core.replay(trace, name, qdisc, rate, mtu, told, seed, end, outside=_given(used))
     call = process.call if process else isolated.call
     try:
-        found: Replay = call(_replay, trace, name, qdisc, rate, mtu, told, seed, used, patience_s=patience_s)
+        found: Replay = call(_replay, trace, name, qdisc, rate, mtu, told, seed, end, used, patience_s=patience_s)
     except isolated.BrokenError as error:
         raise Refusal(f"{used[0].said}: {error} in a replay of {name}") from None
     return found
@@ -51,10 +52,11 @@ def _replay(
     mtu: int,
     told: int | None,
     seed: int,
+    end: str | None,
     used: Sequence[Outside],
     _progress: _core.Progress,
 ) -> Replay:
-    return _core.replay(trace, name, qdisc, rate, mtu, told, seed, outside=_given(used))
+    return _core.replay(trace, name, qdisc, rate, mtu, told, seed, end, outside=_given(used))
 
 
 def _given(outside: Sequence[Outside]) -> list[tuple[str, object]]:

@@ -6,7 +6,7 @@ use sojourn_core::packet::Ecn;
 use sojourn_core::qdisc::DropReason;
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Rate, Time};
-use sojourn_replay::{Fate, Op, Row, TRACE_HEADER};
+use sojourn_replay::{Fate, Op, Row, TRACE_HEADER, flow_hash};
 
 /// Number of packets in each trace.
 pub const PACKETS: usize = 200_000;
@@ -53,7 +53,7 @@ impl Plan {
         let mut csv = format!("{TRACE_HEADER}\n");
         for op in &self.ops {
             let written = match op {
-                Op::Enqueue { at, flow, bytes, ecn, dscp } => {
+                Op::Enqueue { at, flow, bytes, ecn, dscp, .. } => {
                     writeln!(csv, "{},enqueue,{flow},{bytes},{}", at.0, dscp << 2 | *ecn as u8)
                 }
                 Op::Dequeue { at } => writeln!(csv, "{},dequeue,,,", at.0),
@@ -280,7 +280,7 @@ impl Generator {
                 } else {
                     self.dscps[self.rng.below(self.dscps.len() as u64) as usize]
                 };
-                ops.push(Op::Enqueue { at, flow, bytes, ecn, dscp });
+                ops.push(Op::Enqueue { at, flow, bytes, ecn, dscp, hosts: (flow_hash(flow), 0), opens: false });
             }
             let mean = bytes_sent * self.byte_ns * 100 / load;
             self.now += self.rng.below(2 * mean + 1);

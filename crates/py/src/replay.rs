@@ -11,7 +11,9 @@ use sojourn_core::qdisc::{Context, DropReason};
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::units;
-use sojourn_replay::{Fate, Op, Row, SEED, changes, flow_hash, parse, run_counted, to_csv, warnings as of_changes};
+use sojourn_replay::{
+    Fate, How, Op, Row, SEED, changes, columns, flow_hash, parse, run_counted, to_csv, warnings as of_changes,
+};
 use sojourn_traffic::job::Own;
 use sojourn_traffic::replay::{Job, MOST_CHANGES, more, words};
 
@@ -22,10 +24,11 @@ use crate::{Error, bug};
 /// Replays a packet trace through a discipline. Returns the packets' fates as CSV, the warnings about the line, and the
 /// discipline's counters with the keys of `tc -s -j qdisc show`.
 ///
-/// If `rate` is given, a server dequeues packets at this rate. Otherwise the trace contains the dequeues, and `told` is
-/// the link rate that the discipline is configured for. `outside` are disciplines of the user's.
+/// If `rate` is given, a server dequeues packets at this rate, until `end` if it is given. Otherwise the trace contains
+/// the dequeues, and `told` is the link rate that the discipline is configured for. `outside` are disciplines of the
+/// user's.
 #[pyfunction]
-#[pyo3(signature = (trace, name, qdisc, rate, mtu, told=None, seed=SEED, *, outside=vec![]))]
+#[pyo3(signature = (trace, name, qdisc, rate, mtu, told=None, seed=SEED, end=None, *, outside=vec![]))]
 #[expect(clippy::too_many_arguments, reason = "each by its name")]
 pub fn replay<'py>(
     py: Python<'py>,
@@ -36,15 +39,16 @@ pub fn replay<'py>(
     mtu: u32,
     told: Option<u64>,
     seed: u64,
+    end: Option<&str>,
     outside: Vec<Given>,
 ) -> PyResult<(Bound<'py, PyBytes>, Vec<String>, Bound<'py, PyAny>)> {
     let link = told.map(Rate);
     let failure = Failure::default();
     let makers = makers(py, &outside, &failure)?;
     let (spec, rate, warnings) = asked(py, (trace, name), (qdisc, &makers), rate, link, mtu)?;
+    let how = How { rate, link, end: end_of(end)?, mtu, seed };
     let (csv, stats) = py.detach(|| {
-        let played = run_counted(trace, name, &spec, (rate, link), (mtu, seed))
-            .map_err(|error| Error::new_err(error.to_string()))?;
+        let played = run_counted(trace, name, &spec, &how).map_err(|error| Error::new_err(error.to_string()))?;
         failure.check()?;
         PyResult::Ok((to_csv(&played.rows), played.stats))
     })?;
@@ -178,6 +182,13 @@ fn server_rate(rate: Option<&str>, warnings: &mut Vec<String>) -> PyResult<Optio
     Ok(Some(read.rate))
 }
 
+/// Parses the time of the server's end.
+fn end_of(end: Option<&str>) -> PyResult<Time> {
+    let Some(text) = end else { return Ok(Time::NEVER) };
+    let time = units::span(text).map(|end| Time::ZERO + end).filter(|end| *end < Time::NEVER);
+    time.ok_or_else(|| Error::new_err(format!("--end = {text}: expected a time such as 30s or 1500ms")))
+}
+
 /// A trace for a real kernel, and its results.
 #[pyclass(frozen, module = "sojourn._core")]
 pub struct KernelReplay {
@@ -189,9 +200,10 @@ pub struct KernelReplay {
 #[pymethods]
 impl KernelReplay {
     /// Reads the trace. `modules` are the names of the discipline's own modules, and `replaces` the discipline of the
-    /// kernel's that they replace; `version` is the kernel's, major and minor.
+    /// kernel's that they replace; `version` is the kernel's, major and minor. `seed` is that of the discipline's random
+    /// numbers.
     #[new]
-    #[pyo3(signature = (trace, name, qdisc, rate, mtu, version, modules, replaces, tc_lib_dir))]
+    #[pyo3(signature = (trace, name, qdisc, rate, mtu, version, modules, replaces, tc_lib_dir, seed=SEED))]
     #[expect(clippy::too_many_arguments, reason = "the command line's, each by its name")]
     fn new(
         trace: &[u8],
@@ -203,6 +215,7 @@ impl KernelReplay {
         modules: Vec<String>,
         replaces: Option<String>,
         tc_lib_dir: Option<String>,
+        seed: u64,
     ) -> PyResult<Self> {
         let words = words(qdisc, version).map_err(|error| Error::new_err(format!("--qdisc = {qdisc}: {error}")))?;
         // The parameters of a discipline that only the kernel has are unknown.
@@ -214,13 +227,14 @@ impl KernelReplay {
             warnings.extend(of_changes(trace, name, spec));
         }
         let ops = parse(trace, name, rate.is_none()).map_err(|error| Error::new_err(error.to_string()))?;
+        refuse_further_columns(trace, name)?;
         let rate = rate.map_or(0, |rate| rate.0);
         ends_in_time(&ops, rate).map_err(|problem| Error::new_err(format!("{name}: {problem}")))?;
         // Only the innermost discipline of a line draws random numbers.
         let own = own_words(qdisc).map_err(|error| Error::new_err(format!("--qdisc = {qdisc}: {error}")))?.line;
         let inner = own.rsplit(" child ").next().unwrap_or(&own);
         let kind = inner.split_ascii_whitespace().next().unwrap_or_default();
-        let numbers = Rng::stream(SEED, kind).state();
+        let numbers = Rng::stream(seed, kind).state();
         let more = more(qdisc);
         let changes = changed(&ops, name, qdisc)?;
         let rows = ops.len();
@@ -288,6 +302,15 @@ fn changed(ops: &[Op], name: &str, qdisc: &str) -> PyResult<Vec<(usize, Vec<Stri
     Ok(given.iter().zip(&changes).map(|((number, _), change)| (*number, split(&change.line))).collect())
 }
 
+/// Refuses a trace with columns that the packets of a guest have no place for.
+fn refuse_further_columns(trace: &[u8], name: &str) -> PyResult<()> {
+    let columns = columns(trace, name).map_err(|error| Error::new_err(error.to_string()))?;
+    let Some(column) = columns.first().map(|column| column.name()) else { return Ok(()) };
+    let problem = "a guest's packets have neither addresses of hosts nor TCP flags";
+    let expected = "expected --world sim, or a trace of the first five columns (cut -d, -f1-5)";
+    Err(Error::new_err(format!("{name}:1: column {column:?}: {problem}; {expected}")))
+}
+
 /// Upper limit on a trace's length: a guest processes every tick, and takes half a second for a day and ten seconds for
 /// 26 days.
 const LONGEST: Time = Time(1 << 51);
@@ -318,7 +341,7 @@ fn encode(ops: &[Op]) -> Vec<u8> {
     for op in ops {
         let (at, hash, length, kind, ecn) = match *op {
             // The flow hash is the same as in the simulator's replay.
-            Op::Enqueue { at, flow, bytes, ecn, dscp } => (at, flow_hash(flow), bytes, 0, dscp << 2 | ecn as u8),
+            Op::Enqueue { at, flow, bytes, ecn, dscp, .. } => (at, flow_hash(flow), bytes, 0, dscp << 2 | ecn as u8),
             Op::Dequeue { at } => (at, 0, 0, 1, 0),
             Op::Change { at, .. } => (at, 0, 0, 2, 0),
         };

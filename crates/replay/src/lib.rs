@@ -5,8 +5,14 @@
 //! ECN field, or the whole octet of DSCP and ECN. Rows are processed in file order, and times never decrease. With a
 //! rate, the trace has no `dequeue` rows: a server dequeues the packets. A packet occupies the server for ceil(bytes ·
 //! 8·10⁹ / rate) ns. At each completion the server dequeues once, after all arrivals of that instant. It does so even
-//! if the queue is empty, because CoDel and RED notice this. It continues until the queue is empty. In this way anyone
-//! can compare another implementation of a discipline with ours.
+//! if the queue is empty, because CoDel and RED notice this. It continues until the queue is empty, or until a given
+//! time. In this way anyone can compare another implementation of a discipline with ours.
+//!
+//! The header may name further columns ([`Column`]) after these five, in any order: `source` and `destination`, the
+//! hosts of a packet as IPv4 addresses or as numbers, and `opens`, which is 1 for a SYN or SYN-ACK and 0 otherwise. They
+//! are empty in rows that are not `enqueue`. cake reads the hosts, and ccaq reads `opens`. Without a column, each flow
+//! has a source of its own, all have one destination, and no packet opens a connection. The world `live` writes traces
+//! with all columns.
 //!
 //! This is a crate of its own because it depends on disciplines and their counters, but not on the simulator. The
 //! command, the replay in a kernel, and the oracle use it.
@@ -14,17 +20,21 @@
 
 use std::fmt;
 use std::io::Write;
+use std::net::Ipv4Addr;
 
 use serde_json::Value;
 use sojourn_core::packet::{Ecn, Packet};
+use sojourn_core::qdisc::param::nearest;
 use sojourn_core::qdisc::red::Variant;
 use sojourn_core::qdisc::tc::{self, Change, Spec};
 use sojourn_core::qdisc::{AnyQdisc, Context, Count, DropReason, Drops, Given, Qdisc, Unchangeable};
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_measure::stats::{self, Common};
 
-/// The first line of a trace.
+/// The columns that every trace has: its first line, if there are no others.
 pub const TRACE_HEADER: &str = "time_ns,op,flow,bytes,ecn";
+/// The first line of a trace with all columns, as [`Op`] prints its rows.
+pub const FULL_HEADER: &str = "time_ns,op,flow,bytes,ecn,source,destination,opens";
 /// The first line of the result.
 pub const ROW_HEADER: &str = "packet,flow,bytes,enqueue_ns,fate_ns,fate";
 /// The largest length of a packet in bytes: the largest IP packet, and an Ethernet header.
@@ -63,6 +73,31 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+/// A column that a trace may have after those of [`TRACE_HEADER`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Column {
+    /// The host that sent the packet.
+    Source,
+    /// The host that the packet is for.
+    Destination,
+    /// Whether the packet is a SYN or SYN-ACK.
+    Opens,
+}
+
+impl Column {
+    /// All of them.
+    pub const ALL: [Column; 3] = [Column::Source, Column::Destination, Column::Opens];
+
+    /// The name in the header.
+    pub fn name(self) -> &'static str {
+        match self {
+            Column::Source => "source",
+            Column::Destination => "destination",
+            Column::Opens => "opens",
+        }
+    }
+}
+
 /// One row of a trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Op {
@@ -78,6 +113,10 @@ pub enum Op {
         ecn: Ecn,
         /// Its differentiated services code point.
         dscp: u8,
+        /// The numbers of its source and its destination host.
+        hosts: (u32, u32),
+        /// Whether it is a SYN or SYN-ACK.
+        opens: bool,
     },
     /// The link asks for a packet.
     Dequeue {
@@ -102,6 +141,21 @@ impl Op {
     }
 }
 
+impl fmt::Display for Op {
+    /// The row in a trace with the columns of [`FULL_HEADER`].
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Op::Enqueue { at, flow, bytes, ecn, dscp, hosts, opens } => {
+                let (source, destination) = (Ipv4Addr::from(hosts.0), Ipv4Addr::from(hosts.1));
+                let (octet, opens) = (dscp << 2 | *ecn as u8, u8::from(*opens));
+                write!(f, "{},enqueue,{flow},{bytes},{octet},{source},{destination},{opens}", at.0)
+            }
+            Op::Dequeue { at } => write!(f, "{},dequeue,,,,,,", at.0),
+            Op::Change { at, line } => write!(f, "{},change,{line},,,,,", at.0),
+        }
+    }
+}
+
 /// Returns the parameters after each change in a trace.
 ///
 /// # Errors
@@ -121,13 +175,13 @@ pub fn changes(ops: &[Op], file_name: &str, spec: &Spec) -> Result<Vec<Change>, 
 /// Warnings about changes in a trace that are accepted but easily misread, each with its line.
 pub fn warnings(trace: &[u8], file_name: &str, spec: &Spec) -> Vec<String> {
     let (mut present, mut warnings) = (spec.clone(), Vec::new());
-    for (line, number) in trace.split(|byte| *byte == b'\n').zip(1..) {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let Ok(columns) = columns(trace, file_name) else { return warnings };
+    for (line, number) in lines(trace).zip(1..) {
         let words = line.iter().position(|byte| *byte == b',').map_or(line, |at| &line[at..]);
         if !words.starts_with(b",change,") {
             continue;
         }
-        let Ok(Op::Change { line, .. }) = parse_row(line) else { continue };
+        let Ok(Op::Change { line, .. }) = parse_row(line, &columns) else { continue };
         if let Ok(change) = present.changed(&line) {
             warnings.extend(change.warnings.iter().map(|warning| format!("{file_name}:{number}: {warning}")));
             present = change.spec;
@@ -179,6 +233,37 @@ pub struct Row {
     pub fate: Fate,
 }
 
+impl Row {
+    /// Appends the row of the packet with this number to the result as CSV.
+    pub fn write(&self, packet: usize, csv: &mut Vec<u8>) {
+        let Row { flow, bytes, enqueue, fate_time, fate } = self;
+        // Writing to memory does not fail.
+        let _ = writeln!(csv, "{packet},{flow},{bytes},{},{},{fate}", enqueue.0, fate_time.0);
+    }
+}
+
+/// How a trace is replayed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct How {
+    /// The server's rate. `None`: the trace has the dequeues.
+    pub rate: Option<Rate>,
+    /// The link's rate for which the discipline is configured; `None` for that of the server.
+    pub link: Option<Rate>,
+    /// The time of the server's last dequeue at the latest.
+    pub end: Time,
+    /// The largest packet in bytes as the link counts it: 1514 for Ethernet.
+    pub mtu: u32,
+    /// Seed of the discipline's random numbers.
+    pub seed: u64,
+}
+
+impl Default for How {
+    /// Ethernet, without a server.
+    fn default() -> How {
+        How { rate: None, link: None, end: Time::NEVER, mtu: 1514, seed: SEED }
+    }
+}
+
 /// The result of a replay.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Played {
@@ -197,26 +282,15 @@ pub struct Played {
 /// The trace is malformed (the error has the line) or has `dequeue` rows although there is a rate. The rate or `mtu` is
 /// out of range. The discipline needs the link's rate, but none is given. The discipline does not accept a change.
 pub fn run(trace: &[u8], file_name: &str, spec: &Spec, rate: Option<Rate>, mtu: u32) -> Result<Vec<Row>, Error> {
-    run_counted(trace, file_name, spec, (rate, None), (mtu, SEED)).map(|played| played.rows)
+    run_counted(trace, file_name, spec, &How { rate, mtu, ..How::default() }).map(|played| played.rows)
 }
 
-/// Like [`run`], but also returns the discipline's counters. The first rate is the server's, if there is one. The
-/// second is the link rate for which the discipline is configured if there is no server. `seed` is that of the
-/// discipline's random numbers.
+/// Like [`run`], but also returns the discipline's counters.
 ///
 /// # Errors
-/// Those of [`run`].
-pub fn run_counted(
-    trace: &[u8],
-    file_name: &str,
-    spec: &Spec,
-    (rate, link): (Option<Rate>, Option<Rate>),
-    (mtu, seed): (u32, u64),
-) -> Result<Played, Error> {
-    match link {
-        Some(link) => play(Time::ZERO, (trace, file_name), spec, (rate, link), (mtu, seed)),
-        None => play_from(Time::ZERO, (trace, file_name), spec, rate, (mtu, seed)),
-    }
+/// Those of [`run`], and an end without a server.
+pub fn run_counted(trace: &[u8], file_name: &str, spec: &Spec, how: &How) -> Result<Played, Error> {
+    play(Time::ZERO, (trace, file_name), spec, how)
 }
 
 /// Like [`run`], with the discipline's clock at `start` when the trace's clock is zero. Tests use it to reach the wrap
@@ -239,43 +313,30 @@ pub fn run_from(
         start.0.is_multiple_of(1 << 20) && start < MAX_TIME,
         "the clock's start is no multiple of 2^20 ns: {start:?}"
     );
-    play_from(start, (trace, file_name), spec, rate, (mtu, SEED)).map(|played| played.rows)
+    play(start, (trace, file_name), spec, &How { rate, mtu, ..How::default() }).map(|played| played.rows)
 }
 
-fn play_from(
-    start: Time,
-    (trace, file_name): (&[u8], &str),
-    spec: &Spec,
-    rate: Option<Rate>,
-    (mtu, seed): (u32, u64),
-) -> Result<Played, Error> {
-    if rate.is_none() && matches!(spec, Spec::Red(params) if params.variant == Variant::Ns2) {
-        let problem = format!("{} is configured from the link's rate: give one", spec.kind());
-        return Err(Error { file: file_name.to_string(), line: 0, problem });
-    }
-    // Zero stands for an unknown rate. All other disciplines work without the link's rate.
-    play(start, (trace, file_name), spec, (rate, rate.unwrap_or(Rate(0))), (mtu, seed))
-}
-
-/// Replays a trace. `rate` is the server's rate, if there is a server. `told` is the link rate for which the discipline
-/// is configured.
-fn play(
-    start: Time,
-    (trace, file_name): (&[u8], &str),
-    spec: &Spec,
-    (rate, told): (Option<Rate>, Rate),
-    (mtu, seed): (u32, u64),
-) -> Result<Played, Error> {
+fn play(start: Time, (trace, file_name): (&[u8], &str), spec: &Spec, how: &How) -> Result<Played, Error> {
     let error = |problem: String| Error { file: file_name.to_string(), line: 0, problem };
+    let How { rate, link, end, mtu, seed } = *how;
+    let told = link.or(rate);
+    if told.is_none() && matches!(spec, Spec::Red(params) if params.variant == Variant::Ns2) {
+        return Err(error(format!("{} is configured from the link's rate: give one", spec.kind())));
+    }
     if mtu == 0 || mtu > MAX_BYTES {
         return Err(error(format!("an MTU of {mtu} bytes; expected 1 to {MAX_BYTES}")));
     }
     if rate == Some(Rate(0)) {
         return Err(error("a rate of zero; expected a positive rate such as 10mbit".into()));
     }
+    if rate.is_none() && end < Time::NEVER {
+        return Err(error("an end without a rate; expected a rate: only a server has an end".into()));
+    }
     let ops = parse(trace, file_name, rate.is_none())?;
-    let context = Context { mtu, overhead: ETHERNET, rate: told, delay: Span::ZERO, skb: 0, seed };
-    play_ops(start, (&ops, file_name), spec, rate, &context)
+    // Zero stands for an unknown rate. All other disciplines work without the link's rate.
+    let rate_told = told.unwrap_or(Rate(0));
+    let context = Context { mtu, overhead: ETHERNET, rate: rate_told, delay: Span::ZERO, skb: 0, seed };
+    play_ops(start, (&ops, file_name), spec, (rate, end), &context)
 }
 
 /// Replays a trace once for each seed of the discipline's random numbers, and returns one list per seed. The list has
@@ -296,7 +357,7 @@ pub fn sums(
     let one = |seed| {
         let context = Context { mtu, overhead: ETHERNET, rate: link, delay: Span::ZERO, skb: 0, seed };
         let (mut signals, mut waits) = (vec![0; kinds], vec![0; kinds]);
-        let played = play_ops(Time::ZERO, (&ops, file_name), spec, None, &context)?;
+        let played = play_ops(Time::ZERO, (&ops, file_name), spec, (None, Time::NEVER), &context)?;
         for (row, label) in played.rows.iter().zip(labels) {
             let label = usize::from(*label);
             if label < kinds {
@@ -315,7 +376,7 @@ fn play_ops(
     start: Time,
     (ops, file_name): (&[Op], &str),
     spec: &Spec,
-    rate: Option<Rate>,
+    (rate, end): (Option<Rate>, Time),
     context: &Context,
 ) -> Result<Played, Error> {
     let changes = changes(ops, file_name, spec)?;
@@ -333,7 +394,7 @@ fn play_ops(
     };
     let played = match rate {
         None => replay.as_told(ops),
-        Some(rate) => replay.with_server(ops, rate),
+        Some(rate) => replay.with_server(ops, rate, end),
     };
     match played {
         Ok(()) => Ok(Played { stats: stats::of(spec, &replay.qdisc, common(&replay.book)), rows: replay.book.rows }),
@@ -358,13 +419,44 @@ fn common(Book { rows, sent: given, uncounted, .. }: &Book) -> Common {
 /// Returns the result as CSV.
 pub fn to_csv(rows: &[Row]) -> Vec<u8> {
     let mut csv = Vec::with_capacity(rows.len() * 48 + ROW_HEADER.len() + 1);
-    let mut write = |line: fmt::Arguments| csv.write_fmt(line).expect("writing to memory does not fail");
-    write(format_args!("{ROW_HEADER}\n"));
-    for (packet, row) in rows.iter().enumerate() {
-        let Row { flow, bytes, enqueue, fate_time, fate } = row;
-        write(format_args!("{packet},{flow},{bytes},{},{},{fate}\n", enqueue.0, fate_time.0));
-    }
+    csv.extend_from_slice(ROW_HEADER.as_bytes());
+    csv.push(b'\n');
+    rows.iter().enumerate().for_each(|(packet, row)| row.write(packet, &mut csv));
     csv
+}
+
+/// The lines of a trace, without their ends.
+fn lines(trace: &[u8]) -> impl Iterator<Item = &[u8]> {
+    trace.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+}
+
+/// Returns the columns that the trace has after those of [`TRACE_HEADER`], in their order.
+///
+/// # Errors
+/// The first line is no header, or names a column that does not exist or one twice.
+pub fn columns(trace: &[u8], file_name: &str) -> Result<Vec<Column>, Error> {
+    let header = lines(trace).next().unwrap_or_default();
+    further(header).map_err(|problem| Error { file: file_name.to_string(), line: 1, problem })
+}
+
+fn further(header: &[u8]) -> Result<Vec<Column>, String> {
+    let rest = header.strip_prefix(TRACE_HEADER.as_bytes()).filter(|rest| matches!(rest, [] | [b',', ..]));
+    let rest = rest.ok_or_else(|| format!("expected the header {TRACE_HEADER}, found {}", shown(header)))?;
+    let mut columns: Vec<Column> = Vec::new();
+    for name in rest.split(|byte| *byte == b',').skip(1) {
+        let Some(column) = Column::ALL.into_iter().find(|column| column.name().as_bytes() == name) else {
+            let names = Column::ALL.map(Column::name);
+            let near = nearest(&String::from_utf8_lossy(name), names.into_iter());
+            let meant = near.map_or(String::new(), |near| format!("; did you mean {near:?}?"));
+            let expected = "expected source, destination or opens after the first five";
+            return Err(format!("column {}: {expected}{meant}", shown(name)));
+        };
+        if columns.contains(&column) {
+            return Err(format!("column {:?} twice: expected it once", column.name()));
+        }
+        columns.push(column);
+    }
+    Ok(columns)
 }
 
 /// Reads a trace. If `dequeues` is false, `dequeue` rows are errors.
@@ -373,20 +465,15 @@ pub fn to_csv(rows: &[Row]) -> Vec<u8> {
 /// The first malformed line.
 pub fn parse(trace: &[u8], file_name: &str, dequeues: bool) -> Result<Vec<Op>, Error> {
     let at_line = |line, problem| Error { file: file_name.to_string(), line, problem };
-    let mut lines = trace.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-    let header = lines.next().unwrap_or_default();
-    if header != TRACE_HEADER.as_bytes() {
-        let problem = format!("expected the header {TRACE_HEADER}, found {}", shown(header));
-        return Err(at_line(1, problem));
-    }
+    let columns = columns(trace, file_name)?;
     let mut ops = Vec::new();
     let mut last = Time::ZERO;
-    let mut rest = lines.zip(2..).peekable();
+    let mut rest = lines(trace).zip(1..).skip(1).peekable();
     while let Some((line, number)) = rest.next() {
         if line.is_empty() && rest.peek().is_none() {
             break; // after the last line's end
         }
-        let op = parse_row(line).map_err(|problem| at_line(number, problem))?;
+        let op = parse_row(line, &columns).map_err(|problem| at_line(number, problem))?;
         let at = op.at();
         if at < last {
             return Err(at_line(number, format!("time_ns falls: {} after {}", at.0, last.0)));
@@ -401,34 +488,65 @@ pub fn parse(trace: &[u8], file_name: &str, dequeues: bool) -> Result<Vec<Op>, E
     Ok(ops)
 }
 
-fn parse_row(line: &[u8]) -> Result<Op, String> {
+fn parse_row(line: &[u8], columns: &[Column]) -> Result<Op, String> {
     let text = std::str::from_utf8(line).ok().filter(|text| !text.contains(char::is_control));
     let text = text.ok_or_else(|| format!("not a line of text: {}", shown(line)))?;
     let mut fields = text.split(',');
-    let (Some(time), Some(op), Some(flow), Some(bytes), Some(ecn), None) =
-        (fields.next(), fields.next(), fields.next(), fields.next(), fields.next(), fields.next())
+    let (Some(time), Some(op), Some(flow), Some(bytes), Some(ecn), further) =
+        (fields.next(), fields.next(), fields.next(), fields.next(), fields.next(), fields.clone())
     else {
-        return Err(format!("expected the five fields {TRACE_HEADER}, found {}", shown(line)));
+        return Err(fields_expected(line, columns));
     };
+    if further.clone().count() != columns.len() {
+        return Err(fields_expected(line, columns));
+    }
     let at = Time(number("time_ns", time, 0, MAX_TIME.0)?);
+    let mut empty = further.clone().chain([bytes, ecn]);
     match op {
         "enqueue" => {
             // RFC 2474 §3: six bits of DSCP, and two bits that later became the ECN field.
             let octet = number("ecn", ecn, 0, 255)? as u8;
-            Ok(Op::Enqueue {
-                at,
-                flow: number("flow", flow, 0, u64::from(u32::MAX))? as u32,
-                bytes: number("bytes", bytes, 1, u64::from(MAX_BYTES))? as u32,
-                ecn: Ecn::from_bits(octet),
-                dscp: octet >> 2,
-            })
+            let flow = number("flow", flow, 0, u64::from(u32::MAX))? as u32;
+            let bytes = number("bytes", bytes, 1, u64::from(MAX_BYTES))? as u32;
+            // Without addresses: see `sojourn_core::packet::Packet::hosts`.
+            let (mut hosts, mut opens) = ((flow_hash(flow), 0), false);
+            for (column, text) in columns.iter().zip(further) {
+                match column {
+                    Column::Source => hosts.0 = host(*column, text)?,
+                    Column::Destination => hosts.1 = host(*column, text)?,
+                    Column::Opens => opens = number("opens", text, 0, 1)? == 1,
+                }
+            }
+            Ok(Op::Enqueue { at, flow, bytes, ecn: Ecn::from_bits(octet), dscp: octet >> 2, hosts, opens })
         }
-        "dequeue" if flow.is_empty() && bytes.is_empty() && ecn.is_empty() => Ok(Op::Dequeue { at }),
-        "dequeue" => Err("flow, bytes and ecn of a dequeue row must be empty".into()),
-        "change" if !flow.is_empty() && bytes.is_empty() && ecn.is_empty() => Ok(Op::Change { at, line: flow.into() }),
-        "change" => Err("flow of a change row must be a line for tc, bytes and ecn empty".into()),
+        "dequeue" if flow.is_empty() && empty.all(str::is_empty) => Ok(Op::Dequeue { at }),
+        "dequeue" => Err(format!("{} of a dequeue row must be empty", listed("flow, bytes and ecn", columns))),
+        "change" if !flow.is_empty() && empty.all(str::is_empty) => Ok(Op::Change { at, line: flow.into() }),
+        "change" => {
+            Err(format!("flow of a change row must be a line for tc, {} empty", listed("bytes and ecn", columns)))
+        }
         _ => Err(format!("op {}; expected enqueue, dequeue or change", shown(op.as_bytes()))),
     }
+}
+
+fn fields_expected(line: &[u8], columns: &[Column]) -> String {
+    let count = if columns.is_empty() { "five".to_owned() } else { (5 + columns.len()).to_string() };
+    let further: String = columns.iter().map(|column| format!(",{}", column.name())).collect();
+    format!("expected the {count} fields {TRACE_HEADER}{further}, found {}", shown(line))
+}
+
+/// Returns these names, and that there are further columns if there are any.
+fn listed(names: &str, columns: &[Column]) -> String {
+    if columns.is_empty() { names.to_owned() } else { format!("{names}, and all further columns,") }
+}
+
+/// Reads a host: an IPv4 address, or a number.
+fn host(column: Column, text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+    number.or_else(|| text.parse::<Ipv4Addr>().ok().map(u32::from)).ok_or_else(|| {
+        let name = column.name();
+        format!("{name} {}; expected an IPv4 address, or a whole number from 0 to {}", shown(text.as_bytes()), u32::MAX)
+    })
 }
 
 fn number(field: &str, text: &str, low: u64, high: u64) -> Result<u64, String> {
@@ -467,6 +585,8 @@ struct TracePacket {
     ecn_in: Ecn,
     ecn: Ecn,
     dscp: u8,
+    hosts: (u32, u32),
+    opens: bool,
     enqueued: Time,
 }
 
@@ -485,6 +605,12 @@ impl Packet for TracePacket {
     }
     fn dscp(&self) -> u8 {
         self.dscp
+    }
+    fn hosts(&self) -> (u32, u32) {
+        self.hosts
+    }
+    fn opens(&self) -> bool {
+        self.opens
     }
     fn enqueue_time(&self) -> Time {
         self.enqueued
@@ -558,12 +684,14 @@ impl Replay {
         Ok(())
     }
 
-    /// Executes the rows of a trace without dequeues. A server sends packets at `rate` whenever the queue has some.
-    fn with_server(&mut self, ops: &[Op], rate: Rate) -> Result<(), Refused> {
+    /// Executes the rows of a trace without dequeues. A server sends packets at `rate` whenever the queue has some, and
+    /// begins to send none after `end`.
+    fn with_server(&mut self, ops: &[Op], rate: Rate, end: Time) -> Result<(), Refused> {
         let mut server = Server { rate, busy: false, next: Time::NEVER };
+        let after = if end < Time::NEVER { end + Span(1) } else { end };
         for (row, op) in ops.iter().enumerate() {
             let at = op.at();
-            server.run_until(at, self); // at equal times an arrival goes before a departure
+            server.run_until(at.min(after), self); // at equal times an arrival goes before a departure
             if matches!(op, Op::Change { .. }) {
                 self.change(at).map_err(|error| (row, error))?;
                 continue;
@@ -573,7 +701,7 @@ impl Replay {
                 server.next = at; // after all arrivals of this instant
             }
         }
-        server.run_until(Time::NEVER, self);
+        server.run_until(after, self);
         Ok(())
     }
 
@@ -587,10 +715,10 @@ impl Replay {
     }
 
     fn arrive(&mut self, op: &Op, busy: bool) {
-        let Op::Enqueue { at, flow, bytes, ecn, dscp } = *op else { return };
+        let Op::Enqueue { at, flow, bytes, ecn, dscp, hosts, opens } = *op else { return };
         let row = u32::try_from(self.book.rows.len()).expect("a trace has fewer than 2^32 packets");
         let hash = flow_hash(flow);
-        let packet = TracePacket { row, bytes, hash, ecn_in: ecn, ecn, dscp, enqueued: Time::ZERO };
+        let packet = TracePacket { row, bytes, hash, ecn_in: ecn, ecn, dscp, hosts, opens, enqueued: Time::ZERO };
         self.book.now = at;
         self.book.rows.push(Row { flow, bytes, enqueue: at, fate_time: Time::ZERO, fate: Fate::Queued });
         if busy && self.qdisc.bufferless() {
@@ -693,8 +821,8 @@ mod tests {
         let trace = format!("{TRACE_HEADER}\n0,enqueue,1,100,0\n5,dequeue,,,\n");
         let spec = "red limit 9 variant ns2".parse().expect("red");
         assert!(run(trace.as_bytes(), "t", &spec, None, 1514).is_err());
-        let rows =
-            run_counted(trace.as_bytes(), "t", &spec, (None, Some(Rate(1_000_000))), (1514, SEED)).expect("sound").rows;
+        let how = How { link: Some(Rate(1_000_000)), ..How::default() };
+        let rows = run_counted(trace.as_bytes(), "t", &spec, &how).expect("sound").rows;
         assert_eq!((rows[0].fate, rows[0].fate_time), (Fate::Delivered, Time(5)));
     }
 
@@ -815,6 +943,95 @@ mod tests {
         let mut binary = format!("{TRACE_HEADER}\n").into_bytes();
         binary.extend([0, 1, 2, 0xff, b'\n']);
         assert!(error(&binary, None).starts_with("trace.csv:2: not a line of text"));
+    }
+
+    #[test]
+    fn further_columns_say_who_sends_and_what_opens_a_connection() {
+        let ops = |trace: &str| parse(trace.as_bytes(), "trace.csv", true).expect("well-formed");
+        let facts = |trace: &str| match &ops(trace)[0] {
+            Op::Enqueue { hosts, opens, .. } => (*hosts, *opens),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(facts(&format!("{TRACE_HEADER}\n0,enqueue,7,100,0\n")), ((flow_hash(7), 0), false));
+        assert_eq!(facts(&format!("{TRACE_HEADER},opens\n0,enqueue,7,100,0,1\n")), ((flow_hash(7), 0), true));
+        let trace = format!("{TRACE_HEADER},opens,destination,source\n0,enqueue,7,100,0,0,10.1.0.2,9\n");
+        assert_eq!(facts(&trace), ((9, 0x0a01_0002), false));
+        // A row that `Op` prints is read again.
+        let trace =
+            format!("{FULL_HEADER}\n0,enqueue,7,100,187,10.1.0.2,0.0.0.9,1\n1,dequeue,,,,,,\n2,change,pie,,,,,\n");
+        let printed: String = ops(&trace).iter().map(|op| format!("{op}\n")).collect();
+        assert_eq!(format!("{FULL_HEADER}\n{printed}"), trace);
+    }
+
+    #[test]
+    fn a_trace_without_further_columns_is_one_with_their_defaults() {
+        for line in ["ccaq", "ccaq variant paper", "cake", "fq_codel", "sfq"] {
+            let arrival = |n: u32| (n / 3 * 400_000, n % 5, 1500 - n % 7 * 200, n % 4);
+            let (mut five, mut all) = (format!("{TRACE_HEADER}\n"), format!("{FULL_HEADER}\n"));
+            for (at, flow, bytes, ecn) in (0..3000).map(arrival) {
+                five += &format!("{at},enqueue,{flow},{bytes},{ecn}\n");
+                all += &format!("{at},enqueue,{flow},{bytes},{ecn},{},0,0\n", flow_hash(flow));
+            }
+            let played =
+                |trace: &str| run(trace.as_bytes(), "t", &line.parse().expect(line), Some(Rate(20_000_000)), 1514);
+            assert_eq!(played(&five), played(&all), "{line}");
+            let opens = all.replace(",0,0\n", ",0,1\n");
+            assert!(line != "ccaq" || played(&all) != played(&opens), "ccaq sees what opens a connection");
+        }
+    }
+
+    #[test]
+    fn hosts_share_a_link_under_cake() {
+        // Nine flows of one host, and one flow of another one.
+        let rows = |n: u32| (0..10).map(move |flow| format!("{},enqueue,{flow},1500,0,{}\n", n * 600_000, flow / 9));
+        let trace = format!("{TRACE_HEADER},source\n{}", (0..1000).flat_map(rows).collect::<String>());
+        let spec = "cake dual-srchost".parse().expect("cake");
+        let rows = run(trace.as_bytes(), "t", &spec, Some(Rate(20_000_000)), 1514).expect("well-formed");
+        let of = |flow| rows.iter().filter(|row| row.flow == flow && row.fate_time.0 < 600_000_000).count();
+        assert!(of(9) > 3 * of(0), "{} and {}", of(9), of(0));
+    }
+
+    #[test]
+    fn a_server_that_ends_leaves_the_rest_queued() {
+        // At 8 Gbit/s a byte takes 1 ns: a dequeue every 100 ns.
+        let trace = format!("{TRACE_HEADER}\n{}250,enqueue,2,100,0\n", "0,enqueue,1,100,0\n".repeat(4));
+        let until = |end| {
+            let how = How { rate: Some(Rate(8_000_000_000)), end: Time(end), ..How::default() };
+            let played = run_counted(trace.as_bytes(), "t", &"pfifo".parse().expect("pfifo"), &how).expect("sound");
+            played.rows.iter().map(|row| (row.fate_time.0, row.fate == Fate::Queued)).collect::<Vec<_>>()
+        };
+        assert_eq!(until(200), [(0, false), (100, false), (200, false), (0, true), (0, true)]);
+        assert_eq!(until(199)[2], (0, true));
+        assert_eq!(until(u64::MAX)[4], (400, false));
+        let how = How { end: Time(5), ..How::default() };
+        let refused =
+            run_counted(trace.as_bytes(), "t", &"pfifo".parse().expect("pfifo"), &how).expect_err("no server");
+        assert!(refused.problem.starts_with("an end without a rate"));
+    }
+
+    #[test]
+    fn an_unknown_column_is_named_with_the_nearest_one() {
+        let header = |further: &str| error(format!("{TRACE_HEADER}{further}\n0,enqueue,1,100,0\n").as_bytes(), None);
+        let expected = "expected source, destination or opens after the first five";
+        assert_eq!(header(",sorce"), format!("trace.csv:1: column \"sorce\": {expected}; did you mean \"source\"?"));
+        assert_eq!(header(",weight"), format!("trace.csv:1: column \"weight\": {expected}"));
+        assert_eq!(header(","), format!("trace.csv:1: column \"\": {expected}"));
+        assert!(header("x").starts_with("trace.csv:1: expected the header"));
+        assert_eq!(header(",opens,source,opens"), "trace.csv:1: column \"opens\" twice: expected it once");
+        let with = |row: &str| error(format!("{TRACE_HEADER},source,opens\n{row}\n").as_bytes(), None);
+        assert!(
+            with("0,enqueue,1,100,0").contains("expected the 7 fields time_ns,op,flow,bytes,ecn,source,opens, found")
+        );
+        assert!(with("0,enqueue,1,100,0,9,0,0").contains("expected the 7 fields"));
+        let host = "expected an IPv4 address, or a whole number from 0 to 4294967295";
+        for wrong in ["", "10.0.0", "4294967296", "-1", "+1", "::1"] {
+            assert_eq!(with(&format!("0,enqueue,1,100,0,{wrong},0")), format!("trace.csv:2: source {wrong:?}; {host}"));
+        }
+        assert!(with("0,enqueue,1,100,0,1,2").contains("opens \"2\"; expected a whole number from 0 to 1"));
+        assert!(
+            with("0,dequeue,,,,1,").contains("flow, bytes and ecn, and all further columns, of a dequeue row must be")
+        );
+        assert!(with("0,change,codel,,,,0").contains("bytes and ecn, and all further columns, empty"));
     }
 
     #[test]

@@ -33,6 +33,7 @@ Examples:
   sojourn replay trace.csv --qdisc "codel limit 1000 noecn"
   sojourn replay arrivals.csv --qdisc "fq_codel limit 1000" --rate 10mbit > fates.csv
   sojourn replay arrivals.csv --qdisc "sfq" --rate 10mbit --world kernel
+  sojourn replay arrivals.csv --qdisc "pie" --rate 10mbit --seed 7 --end 30s
   sojourn replay arrivals.csv --qdisc "codel" --rate 10mbit --world kernel --against sim
 """
 )
@@ -43,6 +44,16 @@ Examples:
 @click.option(
     "--mtu", type=int, callback=bounded(1, 2**31 - 1), default=1514, show_default=True, help="Bytes of a full packet."
 )
+@click.option(
+    "--seed",
+    type=int,
+    callback=bounded(0, 2**64 - 1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Seed of the discipline's random numbers.",
+)
+@click.option("--end", metavar="T", help="With --rate: the time after which nothing is sent [default: none].")
 @qdisc_module_option
 @library_options
 @click.option(
@@ -62,6 +73,8 @@ def replay(
     rate: str | None,
     world: str,
     mtu: int,
+    seed: int,
+    end: str | None,
     module: Path | None,
     outside: tuple[Library, ...],
     patience: int,
@@ -73,12 +86,15 @@ def replay(
 
     TRACE is CSV with the header time_ns,op,flow,bytes,ecn; op is enqueue, dequeue or change (flow is then a line for
     tc: the parameters from there on). Out comes one row a packet: packet,flow,bytes,enqueue_ns,fate_ns,fate.
+
+    The header may go on with source, destination (hosts, as IPv4 addresses or numbers, for cake) and opens (1 for a
+    SYN or SYN-ACK, for ccaq). 'sojourn run --world live --traces DIR' writes such traces.
     """
     if module is not None and world != "kernel":
         fail(f"--qdisc-module = {module}: expected --world kernel with it")
     if outside and world != "sim":
         fail(f"--library = {outside[0].file}: expected --world sim with it")
-    for text in (str(trace), qdisc, rate or ""):
+    for text in (str(trace), qdisc, rate or "", end or ""):
         refuse_other_than_utf8(text)
     try:
         with trace.open("rb") as file:
@@ -87,7 +103,7 @@ def replay(
         fail(f"{trace}: {error.strerror}: expected a packet trace")
     if len(data) > LONGEST_TRACE:
         fail(f"{trace}: larger than {LONGEST_TRACE} bytes: expected a packet trace in parts")
-    asked = _Asked(data, str(trace), rate, mtu, patience)
+    asked = _Asked(data, str(trace), rate, mtu, seed, end, patience)
     side = asked.in_kernel(qdisc, module=module) if world == "kernel" else asked.in_core(qdisc, outside)
     if against is not None:
         if stats:
@@ -129,6 +145,8 @@ class _Asked:
     trace: str
     rate: str | None
     mtu: int
+    seed: int
+    end: str | None
     patience: int
 
     def in_core(self, qdisc: str, outside: Sequence[Outside] = ()) -> _Side:
@@ -136,13 +154,15 @@ class _Asked:
 
         def play() -> Replay:
             how = (self.data, self.trace, qdisc, self.rate, self.mtu)
-            return in_core(*how, outside=outside, patience_s=self.patience)
+            return in_core(*how, seed=self.seed, end=self.end, outside=outside, patience_s=self.patience)
 
         used = [one.said for one in outside if one.name == qdisc.split()[0]] if qdisc.split() else []
         return _Side(used[0] if used else "sojourn", play)
 
     def in_kernel(self, qdisc: str, word: str = "", module: Path | None = None) -> _Side:
         """A kernel's, or a module's in it. `word` is a version, a variant, or a build tree; "" is the newest."""
+        if self.end is not None:
+            fail(f"--end = {self.end}: a kernel sends all packets; expected no kernel with it")
         from sojourn.kernel import modules, store
         from sojourn.kernel.replay import replay as replay_there
 
@@ -155,8 +175,8 @@ class _Asked:
             kernel = store.find(version=word or None)
 
         def play() -> Replay:
-            rate, mtu = self.rate, self.mtu
-            return replay_there(self.data, self.trace, qdisc, rate=rate, mtu=mtu, module=module, kernel=kernel)
+            how = (self.data, self.trace, qdisc)
+            return replay_there(*how, rate=self.rate, mtu=self.mtu, seed=self.seed, module=module, kernel=kernel)
 
         linux = f"Linux {kernel.release}" + (f" {kernel.variant}" if kernel.variant != "fast" else "")
         name = f"{module.name or module.resolve().name} in {linux}" if module else linux

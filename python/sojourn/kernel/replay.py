@@ -30,14 +30,15 @@ def replay(
     *,
     rate: str | None = None,
     mtu: int = 1514,
+    seed: int = 1,
     module: Path | None = None,
     kernel: Kernel | None = None,
 ) -> tuple[bytes, list[str], dict[str, Any] | None]:
     """Returns the packets' fates as CSV, warnings, and the statistics of `tc -s` at the end, in the form of
     `_core.replay`. The statistics are None if tc has no JSON for the discipline.
 
-    `qdisc` is a line for tc. `module` is the discipline's own module, if it is not one of the kernel's: a file, or a
-    folder with a Kbuild.
+    `qdisc` is a line for tc. `seed` is that of the discipline's random numbers. `module` is the discipline's own
+    module, if it is not one of the kernel's: a file, or a folder with a Kbuild.
     """
     kernel = kernel or store.find()
     if kernel.machine != "um":
@@ -45,7 +46,7 @@ def replay(
     own, plugins = _own_modules(kernel, qdisc, module)
     kernel = dataclasses.replace(kernel, modules=kernel.modules | own.files)
     names = list(own.files)
-    asked = _core.KernelReplay(trace, name, qdisc, rate, mtu, kernel.version, names, own.replaces, plugins)
+    asked = _core.KernelReplay(trace, name, qdisc, rate, mtu, kernel.version, names, own.replaces, plugins, seed)
     with tempfile.TemporaryDirectory(prefix="sojourn-replay-") as folder:
         (Path(folder) / TRACE).write_bytes(asked.trace())
         ended = guest.boot(kernel, asked.job(), Path(folder))
