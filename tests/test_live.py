@@ -8,9 +8,9 @@ import json
 import os
 import pty
 import re
+import shlex
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
@@ -105,49 +105,70 @@ def test_a_capture_has_every_packet_with_its_sojourn_and_fate(live: None, sojour
     assert "expected --world live with it" in refused
 
 
-RECORD = struct.Struct("<BBBBHHIIIIHHBxxxIIQQQ")
-"""A record of a packet, as crates/traffic/src/probe.rs describes it."""
+DISCIPLINES = ["pfifo limit 50", "codel", "fq_codel", "pie", "cake", "ccaq", "fq", "red limit 200000", "sfq perturb 1"]
 
 
-def flow_number(hosts: tuple[int, int], ports: tuple[int, int], protocol: int) -> int:
-    """The number of a flow in a trace: that of crates/live/src/path.rs."""
-    number = 0
-    for part in (*hosts, ports[0] << 16 | ports[1], protocol):
-        mixed = turned(part * 0xCC9E2D51, 15) * 0x1B873593 & 0xFFFFFFFF
-        number = (turned(number ^ mixed, 13) * 5 + 0xE6546B64) & 0xFFFFFFFF
-    return number
-
-
-def turned(value: int, bits: int) -> int:
-    value &= 0xFFFFFFFF
-    return (value << bits | value >> (32 - bits)) & 0xFFFFFFFF
-
-
-@pytest.mark.parametrize("line", ["pfifo limit 50", "codel", "fq_codel"])
-def test_a_replay_of_the_recorded_arrivals_gives_every_packet_the_same_fate(
+@pytest.mark.parametrize("line", DISCIPLINES)
+def test_a_replay_of_a_queues_trace_gives_every_packet_the_same_fate(
     live: None, sojourn: Run, tmp_path: Path, line: str
 ) -> None:
-    """The discipline of a live run decides by the arrivals alone, however late the program was."""
-    file = tmp_path / "live.toml"
-    file.write_text(SCENARIO.replace('"fq_codel"', f'"{line}"'))
-    sojourn("run", file, "--world", "live", "--keep", tmp_path / "kept", "-f", "json")
-    origin = json.loads((tmp_path / "kept/0000/ended.json").read_text())["origin_ns"]
-    rows = []
-    for record in RECORD.iter_unpack((tmp_path / "kept/0000/seen.bin").read_bytes()):
-        kind, fate, ecn, _, link, _, size, _, *ends, protocol, _, _, arrival, start, end = record
-        if kind == 0 and link == 0:
-            flow = flow_number((ends[0], ends[1]), (ends[2], ends[3]), protocol)
-            played = ["deliver", "dropped", "queued"][fate], (end if fate == 1 else 0 if fate == 2 else start) - origin
-            rows.append((arrival - origin, end, flow, size, ecn & 3, played))
-    rows.sort(key=lambda row: row[:2])
-    trace = [f"{at},enqueue,{flow},{size},{ecn}" for at, _, flow, size, ecn, _ in rows]
-    (tmp_path / "t.csv").write_text("\n".join(["time_ns,op,flow,bytes,ecn", *trace]) + "\n")
-    said = sojourn("replay", tmp_path / "t.csv", "--qdisc", line, "--rate", "20mbit").stdout
-    replayed = [(one["fate"][:7], int(one["fate_ns"])) for one in csv.DictReader(io.StringIO(said))]
-    known = [place for place, row in enumerate(rows) if row[5][0] != "queued"]
-    assert len(known) > len(rows) - 100
-    assert [replayed[place] for place in known] == [rows[place][5] for place in known]
-    assert sum(row[5][0] == "dropped" for row in rows) > 0
+    """The discipline of a live run decides by the arrivals alone, however late the program was: the command that the
+    run tells prints the very bytes of the fates that the run has written.
+    """
+    traces = traced(sojourn, tmp_path, "--set", f"hop.bottleneck.qdisc={line}")
+    queues = json.loads((traces / "0000.json").read_text())["queues"]
+    assert set(queues) == {"bottleneck", "bottleneck.reverse"}
+    for name, queue in queues.items():
+        assert (queue["trace"], queue["fates"]) == (f"0000.{name}.csv", f"0000.{name}.fates.csv")
+        words = shlex.split(queue["replay"])
+        assert words[:3] == ["sojourn", "replay", str(traces / queue["trace"])]
+        replayed = sojourn(*words[1:]).stdout.splitlines()
+        assert replayed == (traces / queue["fates"]).read_text().splitlines()
+    rows = list(csv.DictReader(io.StringIO((traces / "0000.bottleneck.fates.csv").read_text())))
+    assert len(rows) > 1000, "at 20 Mbit/s in two seconds"
+    fates = {row["fate"] for row in rows}
+    assert "delivered" in fates
+    assert line in ("fq", "ccaq") or any(fate.startswith("dropped:") for fate in fates), "three flows fill the queue"
+
+
+def test_a_replay_of_a_trace_that_lacks_a_column_is_another_one(live: None, sojourn: Run, tmp_path: Path) -> None:
+    """ccaq reads which packets open connections: without them it takes other decisions than the run did."""
+    scenario = (
+        SCENARIO + '[[flow]]\nkind = "download"\nname = "pages"\nsize = "90kB"\ngap = "20ms"\nrtt = "20ms"\ncount = 9\n'
+    )
+    traces = traced(sojourn, tmp_path, "--set", "hop.bottleneck.qdisc=ccaq", scenario=scenario)
+    queue = json.loads((traces / "0000.json").read_text())["queues"]["bottleneck"]
+    lines = (traces / queue["trace"]).read_text().splitlines()
+    assert lines[0] == "time_ns,op,flow,bytes,ecn,source,destination,opens"
+    assert sum(line.endswith(",1") for line in lines) > 20, "SYN-ACKs come down"
+    words, fates = shlex.split(queue["replay"])[1:], (traces / queue["fates"]).read_text()
+    assert sojourn(*words).stdout == fates
+    (traces / queue["trace"]).write_text("".join(line.rpartition(",")[0] + "\n" for line in lines))
+    assert sojourn(*words).stdout != fates
+
+
+def test_a_queue_without_a_replay_says_why(live: None, sojourn: Run, tmp_path: Path) -> None:
+    scenario = SCENARIO.replace('rate = "20mbit"', 'rate = [["0s", "20mbit"], ["1s", "5mbit"]]')
+    reverse = 'reverse = { rate = "20mbit", qdisc = "cake ack-filter" }'
+    scenario = scenario.replace('qdisc = "fq_codel"', f'qdisc = "fq_codel"\n{reverse}')
+    traces = traced(sojourn, tmp_path, scenario=scenario)
+    queues = json.loads((traces / "0000.json").read_text())["queues"]
+    assert queues["bottleneck"]["replay"] is None
+    assert queues["bottleneck"]["why"] == "the rate of the link changes"
+    assert "TCP segments" in queues["bottleneck.reverse"]["why"]
+    rows = list(csv.DictReader(io.StringIO((traces / queues["bottleneck"]["fates"]).read_text())))
+    assert sum(row["fate"] == "delivered" for row in rows) > 1000, "its fates are there"
+    refused = sojourn("run", tmp_path / "live.toml", "--traces", tmp_path / "x", code=2).stderr
+    assert "expected --world live with it" in refused
+    asked = ("run", tmp_path / "live.toml", "--world", "live", "--traces", tmp_path / "live.toml" / "x")
+    assert "Not a directory: expected a folder, or the path of a new one" in sojourn(*asked, code=2).stderr
+
+
+def traced(sojourn: Run, folder: Path, *words: str, scenario: str = SCENARIO) -> Path:
+    """The folder with the traces of a run."""
+    (folder / "live.toml").write_text(scenario)
+    sojourn("run", folder / "live.toml", "--world", "live", "--traces", folder / "traces", "-f", "json", *words)
+    return folder / "traces"
 
 
 # Only root can become another user. Where the tests run as a user without privileges, every other test of the world

@@ -367,7 +367,8 @@ impl Drop for Link {
 /// Returns the job of a plan's first run.
 fn whole(plan: &Plan, builder: &Builder, folder: &Path) -> Whole {
     let mode = Mode { link: LinkKind::Device, probe: true, sink: Sink::Program };
-    let asked = Asked { flows: builder.flows, control: Some(folder.join(CONTROL)), capture: false };
+    let control = Some(folder.join(CONTROL));
+    let asked = Asked { flows: builder.flows, control, temporary: true, ..Asked::default() };
     Whole { job: Job::new(plan, &builder.options, 0, mode), asked }
 }
 

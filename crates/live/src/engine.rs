@@ -39,8 +39,8 @@ pub struct Engine {
     pub ports: Vec<Port>,
     /// Time zero of the run, on the monotonic clock in nanoseconds.
     pub origin: u64,
-    /// Takes the records, and the bytes of the capture.
-    pub writers: [mpsc::Sender<Vec<u8>>; 2],
+    /// Take the records, the bytes of the capture, and those of the traces.
+    pub writers: Vec<mpsc::Sender<Vec<u8>>>,
     /// The run's measures of its own truth.
     pub truth: Truth,
     /// Questions of the control socket.
@@ -62,7 +62,7 @@ impl Engine {
         path: Path,
         ports: Vec<Port>,
         origin: u64,
-        writers: [mpsc::Sender<Vec<u8>>; 2],
+        writers: Vec<mpsc::Sender<Vec<u8>>>,
     ) -> (Engine, mpsc::Sender<Asked>) {
         let (to, questions) = mpsc::channel();
         (
@@ -201,7 +201,8 @@ impl Engine {
     }
 
     fn hand_over(&mut self) {
-        for (writer, bytes) in self.writers.iter().zip([self.path.take_records(), self.path.take_capture()]) {
+        let both = [self.path.take_records(), self.path.take_capture()];
+        for (writer, bytes) in self.writers.iter().zip(both.into_iter().chain(self.path.take_traces())) {
             // The writers end only after this.
             let _ = writer.send(bytes);
         }

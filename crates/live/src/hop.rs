@@ -169,6 +169,11 @@ impl Hop {
         self.report_drops(done);
     }
 
+    /// The packet in transmission, and the time at which its transmission began.
+    pub fn in_transmission(&self) -> Option<(&Packet, Time)> {
+        Some((self.card.head()?, self.service?.0))
+    }
+
     /// Handles everything that is due at `now`.
     pub fn event(&mut self, now: Time, pool: &Pool, done: &mut Done) {
         self.asks = None;

@@ -18,6 +18,7 @@ pub mod path;
 pub mod run;
 mod senders;
 mod start;
+mod traces;
 mod truth;
 
 pub use start::main;

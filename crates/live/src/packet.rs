@@ -21,6 +21,8 @@ pub struct Packet {
     pub arrival: Time,
     /// Hash of its flow.
     pub hash: u32,
+    /// Number of its arrival at the present link, if the arrivals are traced.
+    pub number: usize,
     /// The last link on its way.
     pub last: usize,
     /// The port of its receiver.

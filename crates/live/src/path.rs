@@ -23,6 +23,7 @@ use crate::frame::{self, Facts};
 use crate::hop::{Change, Done, Fate, Hop};
 use crate::packet::{Packet, Pool};
 use crate::senders::Senders;
+use crate::traces::{self, Traces};
 use crate::truth::Lateness;
 
 /// A frame that leaves the path.
@@ -106,6 +107,8 @@ pub struct Path {
     watched: Option<Watched>,
     /// The capture, if there is one.
     capture: Option<Capture>,
+    /// The traces of the links, if they are asked for.
+    traces: Option<Traces>,
 }
 
 /// Packets that have passed the links since the start, by link and flow, and the sojourns since the last look.
@@ -140,7 +143,7 @@ pub struct Counts {
     pub unroutable: u64,
     /// Packets that the queue of an access link had no room for.
     pub access_drops: u64,
-    /// Frames that were stamped before the path's time and count as arrived at it.
+    /// Frames that were stamped before the path's time and count as arrived right after it.
     pub overtaken: u64,
 }
 
@@ -148,7 +151,7 @@ impl Path {
     /// Creates the path of a scenario. `origin` is time zero on the clock of the records.
     pub fn new(scenario: &Scenario, network: &Network, origin: u64) -> Path {
         let hop = |index| {
-            let seed = rng::Rng::stream(scenario.seed, &format!("link {}", scenario.link_name(index))).next_u64();
+            let seed = seed_of_link(scenario, index);
             Hop::new(scenario.link(index), network.mtu, scenario.host.hz, seed)
         };
         let mut changes: Vec<(Time, usize, Change)> = Vec::new();
@@ -177,6 +180,7 @@ impl Path {
             commons: vec![Common::default(); scenario.hops.len() * 2],
             watched: None,
             capture: None,
+            traces: None,
         }
     }
 
@@ -189,6 +193,30 @@ impl Path {
     /// Takes the bytes of the capture so far, in the format pcapng.
     pub fn take_capture(&mut self) -> Vec<u8> {
         self.capture.as_mut().map_or_else(Vec::new, Capture::take)
+    }
+
+    /// From now on, the arrivals at all links and their fates are traced.
+    pub fn trace(&mut self) {
+        self.traces = Some(Traces::new(self.hops.len()));
+    }
+
+    /// Takes the bytes of the traces so far: for each link its trace and its fates, if they are traced.
+    pub fn take_traces(&mut self) -> impl Iterator<Item = Vec<u8>> {
+        self.traces.iter_mut().flat_map(Traces::take)
+    }
+
+    /// Says for each link how its trace is replayed up to the path's present time: its name, and the options of `sojourn
+    /// replay`, or why there are none.
+    pub fn replays(&self, scenario: &Scenario, network: &Network) -> Vec<Value> {
+        let of = |link| {
+            let seed = seed_of_link(scenario, link);
+            let queue = scenario.link_name(link);
+            match traces::options(scenario.link(link), network.mtu, seed, self.now) {
+                Ok(options) => json!({ "queue": queue, "options": options }),
+                Err(why) => json!({ "queue": queue, "why": why }),
+            }
+        };
+        (0..self.hops.len()).map(of).collect()
     }
 
     /// From now on, [`Path::state`] has something to tell.
@@ -266,7 +294,8 @@ impl Path {
         self.counts.entered += 1;
         self.counts.overtaken += u64::from(at < self.now);
         let packet = self.pool.put(frame, facts, flow_hash(&facts));
-        self.post(at.max(self.now), packet, Step::Enter { port });
+        // The path's time has been handled already. Right after it, no arrival comes behind a departure of its time.
+        self.post(at.max(self.now + Span(1)), packet, Step::Enter { port });
     }
 
     /// Returns the time at which [`Path::advance`] must be called at the latest for all frames to leave in time. Frames
@@ -306,8 +335,9 @@ impl Path {
                 let Some(posted) = self.heap.pop() else { break };
                 self.step(posted.packet, posted.step);
             } else {
-                let due = |hop: &Hop| hop.next_event() <= at;
-                let Some(link) = self.hops.iter().position(due) else { break };
+                let Some(link) = in_order(self.hops.len()).find(|link| self.hops[*link].next_event() <= at) else {
+                    break;
+                };
                 self.hops[link].event(self.now, &self.pool, &mut self.done);
                 self.settle(link);
             }
@@ -373,6 +403,12 @@ impl Path {
 
     /// Ends the run: records the packets that are still queued.
     pub fn finish(&mut self) {
+        if let Some(traces) = &mut self.traces {
+            for (link, hop) in self.hops.iter().enumerate() {
+                hop.in_transmission().into_iter().for_each(|(packet, start)| traces.leaves(link, packet, start));
+            }
+            traces.finish();
+        }
         for link in 0..self.hops.len() {
             let hop = &self.hops[link];
             (self.commons[link].qlen, self.commons[link].backlog) =
@@ -397,6 +433,10 @@ impl Path {
             Step::Arrive { link, last } => {
                 let mut packet = packet;
                 packet.last = last;
+                if let Some(traces) = &mut self.traces {
+                    let bytes = self.hops[link].link().wire_bytes(packet.facts.ip_bytes);
+                    packet.number = traces.arrives(link, self.now, &packet, bytes);
+                }
                 self.hops[link].arrive(self.now, packet, &self.pool, &mut self.done);
                 self.settle(link);
             }
@@ -467,6 +507,16 @@ impl Path {
         let mut done = std::mem::take(&mut self.done);
         for (packet, fate) in done.fates.drain(..) {
             let now = self.now;
+            if let Some(traces) = &mut self.traces {
+                match fate {
+                    Fate::Sent { start, .. } => traces.leaves(link, &packet, start),
+                    Fate::Dropped(reason) => {
+                        traces.settle(link, &packet, sojourn_replay::Fate::Dropped(reason), now);
+                    }
+                    // The queue had sent it.
+                    Fate::Impaired(_) => {}
+                }
+            }
             match fate {
                 Fate::Sent { start, end } => {
                     self.commons[link].packets += 1;
@@ -532,6 +582,17 @@ impl Path {
     }
 }
 
+/// Returns the seed of a link's random numbers.
+fn seed_of_link(scenario: &Scenario, link: usize) -> u64 {
+    rng::Rng::stream(scenario.seed, &format!("link {}", scenario.link_name(link))).next_u64()
+}
+
+/// Returns all links, each after those that send to it. At one time, a packet thus arrives at a link before the link
+/// asks for one.
+fn in_order(links: usize) -> impl Iterator<Item = usize> {
+    (0..links).step_by(2).chain((1..links).step_by(2).rev())
+}
+
 /// Returns the number of a flow, from its addresses, ports and protocol.
 pub fn flow_number(facts: &Facts) -> u32 {
     let ports = u32::from(facts.ports[0]) << 16 | u32::from(facts.ports[1]);
@@ -585,16 +646,20 @@ mod tests {
     use super::*;
     use crate::frame::tests::tcp;
     use proptest::prelude::*;
-    use sojourn_core::qdisc::tc::Spec;
     use sojourn_model::plan::{LoadOptions, Plan};
+    use sojourn_model::units;
+    use sojourn_replay::How;
     use sojourn_traffic::probe::{Record, Records};
 
     const ACK: u8 = 0x10;
-    /// The left host and the right host of the first flow.
+    /// The left host and the right host of the first flow, on a path of one hop.
     const HOSTS: [u32; 2] = [0x0a01_0001, 0x0a65_0001];
 
     fn scenario(hop: &str) -> Scenario {
-        let text = format!("duration = \"9s\"\n[[hop]]\n{hop}\n[[flow]]\nkind = \"bulk\"\nrtt = \"40ms\"\n");
+        of_text(&format!("duration = \"9s\"\n[[hop]]\n{hop}\n[[flow]]\nkind = \"bulk\"\nrtt = \"40ms\"\n"))
+    }
+
+    fn of_text(text: &str) -> Scenario {
         let plan = Plan::load("t.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
         plan.scenario(0).expect("a sound run")
     }
@@ -603,8 +668,33 @@ mod tests {
         Path::new(scenario, &Network::new(scenario), 0)
     }
 
-    /// An arrival: its time, its flow, its payload and its ECN field.
-    type Arrival = (u64, u16, usize, u8);
+    /// An arrival at the path.
+    #[derive(Clone, Debug)]
+    struct Arrival {
+        at: u64,
+        flow: u16,
+        payload: usize,
+        /// DSCP and ECN field.
+        tos: u8,
+        /// Number of the host, from 0.
+        host: u32,
+        /// TCP flags.
+        flags: u8,
+    }
+
+    impl Arrival {
+        /// A frame of a left host, for a path of this number of hops; or of a right host.
+        fn frame(&self, hops: u32, is_leftward: bool) -> Vec<u8> {
+            let Arrival { flow, payload, tos, host, flags, .. } = *self;
+            let mut hosts = [HOSTS[0] + host, HOSTS[1] + host + ((hops - 1) << 16)];
+            let mut ports = [10_000 + flow, 5001];
+            if is_leftward {
+                hosts.reverse();
+                ports.reverse();
+            }
+            tcp(hosts, ports, 0, 0, flags, payload, tos)
+        }
+    }
 
     /// Sends packets from the left host, and advances to each of these times. Returns all records of packets, and the
     /// times at which packets left.
@@ -612,9 +702,8 @@ mod tests {
         let mut left = Vec::new();
         let mut waiting = arrivals.iter().peekable();
         for stop in stops {
-            while let Some((at, flow, payload, ecn)) = waiting.next_if(|arrival| arrival.0 <= *stop) {
-                let frame = tcp(HOSTS, [10_000 + flow, 5001], 0, 0, ACK, *payload, *ecn);
-                path.arrive(Time(*at), 0, &frame);
+            while let Some(arrival) = waiting.next_if(|arrival| arrival.at <= *stop) {
+                path.arrive(Time(arrival.at), 0, &arrival.frame(1, false));
             }
             path.advance(Time(*stop)).expect("no change");
             while let Some(leaving) = path.next_leaving() {
@@ -635,7 +724,8 @@ mod tests {
     fn a_packet_takes_its_transmission_and_half_of_the_base_rtt() {
         let scenario = scenario("rate = \"10mbit\"\ndelay = \"5ms\"\nqdisc = \"pfifo\"");
         let mut path = path(&scenario);
-        let (packets, left) = play(&mut path, &[(1_000, 0, 1460, 0)], &[100_000_000]);
+        let arrival = Arrival { at: 1_000, flow: 0, payload: 1460, tos: 0, host: 0, flags: ACK };
+        let (packets, left) = play(&mut path, &[arrival], &[100_000_000]);
         // 1514 bytes at 10 Mbit/s take 1211.2 us.
         assert_eq!(left, [1_000 + 1_211_200 + 20_000_000]);
         // The hop's own delays leave 15 ms of each way; one half of this is in front of the hop.
@@ -643,17 +733,43 @@ mod tests {
         assert_eq!((packets[0].arrival, packets[0].start, packets[0].end), (there, there, there + 1_211_200));
     }
 
-    const QDISCS: [&str; 7] =
-        ["pfifo limit 20", "codel", "fq_codel", "pie", "ccaq", "fq limit 100 flow_limit 30", "red limit 400000"];
+    const QDISCS: [&str; 23] = [
+        "pfifo limit 5",
+        "codel",
+        "fq_codel",
+        "pie",
+        "ccaq",
+        "fq limit 100 flow_limit 30",
+        "red limit 400000",
+        "cake",
+        "cake dual-srchost diffserv4 wash bandwidth 4mbit",
+        "sfq limit 40 perturb 1",
+        "tbf rate 4mbit burst 3000 latency 50ms",
+        "htb rate 2mbit child pfifo limit 9",
+        "fq maxrate 1mbit",
+        "dualpi2",
+        "fq_pie",
+        "prio",
+        "blue limit 20",
+        "choke limit 50 bandwidth 5mbit min 5 max 15",
+        "sfb limit 30",
+        "codel variant rfc8289",
+        "pie variant rfc8033 target 1ms",
+        "ccaq variant paper limit 30",
+        "htb rate 2mbit child cake",
+    ];
 
     fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
-        let one = (0..4_000_000u64, 0..4u16, 1..1460usize, 0..4u8);
-        proptest::collection::vec(one, 1..300).prop_map(|mut all| {
-            all.iter_mut().fold(0, |now, arrival| {
-                arrival.0 = now + arrival.0 / 4_000 * 4_000;
-                arrival.0
-            });
-            all
+        let payload = prop_oneof![Just(360), 1..1460usize];
+        let one = (0..1_500_000u64, 0..4u16, payload, any::<u8>(), 0..4u32, any::<bool>());
+        proptest::collection::vec(one, 1..300).prop_map(|all| {
+            let mut now = 0;
+            let arrival = |(gap, flow, payload, tos, host, opens): (u64, u16, usize, u8, u32, bool)| {
+                now += gap / 4_000 * 4_000;
+                // The DSCPs are CS0, CS1, CS4 and CS5.
+                Arrival { at: now, flow, payload, tos: tos & 0xa3, host, flags: if opens { frame::SYN } else { ACK } }
+            };
+            all.into_iter().map(arrival).collect()
         })
     }
 
@@ -673,63 +789,126 @@ mod tests {
         }
 
         #[test]
-        fn a_replay_of_the_recorded_arrivals_gives_every_packet_the_same_fate(
+        fn a_replay_of_the_trace_gives_every_packet_the_same_fate(
             qdisc in 0..QDISCS.len(),
             arrivals in arrivals(),
+            impair in prop_oneof![Just(""), Just("\nimpair = \"delay 3ms 1ms loss 5% duplicate 5%\"")],
+            rtt in prop_oneof![Just("1ns"), Just("40ms")],
+            rates in prop_oneof![Just(("5mbit", "5mbit")), Just(("5mbit", "2500kbit")), Just(("2500kbit", "5mbit"))],
+            end in 1..600u64,
         ) {
-            let scenario = scenario(&format!("rate = \"5mbit\"\nqdisc = \"{}\"", QDISCS[qdisc]));
-            let (packets, _) = play(&mut path(&scenario), &arrivals, &[20_000_000_000]);
-            let seed = rng::Rng::stream(scenario.seed, "link hop0").next_u64();
-            let spec: Spec = QDISCS[qdisc].parse().expect("a line");
-            prop_assert_eq!(replayed(&packets, &spec, Rate(5_000_000), seed), fates(&packets));
+            // Two links in each direction, without a delay between them: what one has sent often arrives at the other at
+            // the very end of a transmission there.
+            let queue = |key| format!("{key} = \"{}\"{impair}", QDISCS[qdisc]);
+            let hop = |rate| {
+                let (queue, back) = (queue("qdisc"), queue("reverse.qdisc").replace("\nimpair", "\nreverse.impair"));
+                format!("[[hop]]\nrate = \"{rate}\"\n{queue}\n{back}\n")
+            };
+            let scenario = of_text(&format!(
+                "duration = \"9s\"\n{}{}[[flow]]\nkind = \"bulk\"\ncount = 4\nrtt = \"{rtt}\"\n",
+                hop(rates.0),
+                hop(rates.1),
+            ));
+            // Some packets are known only after the path has passed the times of their arrivals.
+            let stops: Vec<u64> = (1..=end / 7 + 1).map(|n| (n * 7_000_000).min(end * 1_000_000)).collect();
+            let traced = Traced::new(&scenario, &arrivals, &stops);
+            for (link, [trace, fates]) in traced.files.iter().enumerate().filter(|(_, files)| !files[0].is_empty()) {
+                prop_assert_eq!(&traced.replayed(link, trace), fates, "link {}", link);
+            }
         }
     }
 
-    /// The packets in the order of their arrival: their payload tells packets of one time apart.
-    fn in_order(packets: &[probe::Packet]) -> Vec<probe::Packet> {
-        let mut packets = packets.to_vec();
-        packets.sort_by_key(|packet| packet.arrival);
-        packets
+    /// The traces and fates of all links of a path at both of whose ends packets arrive, and how a replay is asked for.
+    struct Traced {
+        files: Vec<[String; 2]>,
+        replays: Vec<Value>,
     }
 
-    fn fates(packets: &[probe::Packet]) -> Vec<(u64, u16, String)> {
-        let mut all: Vec<_> = packets
-            .iter()
-            .map(|packet| {
-                let (at, fate) = match packet.fate {
-                    probe::Fate::Delivered if packet.ecn_in != 3 && packet.ecn_out == 3 => {
-                        (packet.start, "marked".to_owned())
-                    }
-                    probe::Fate::Delivered => (packet.start, "delivered".to_owned()),
-                    probe::Fate::Dropped(code) => {
-                        (packet.end, format!("dropped:{}", probe::Fate::reason(code).expect("ours").name()))
-                    }
-                    probe::Fate::Queued => (0, "queued".to_owned()),
-                };
-                (at, packet.ports[0], fate)
-            })
-            .collect();
-        all.sort();
-        all
-    }
-
-    fn replayed(packets: &[probe::Packet], spec: &Spec, rate: Rate, seed: u64) -> Vec<(u64, u16, String)> {
-        let mut trace = format!("{}\n", sojourn_replay::TRACE_HEADER);
-        let mut flows: HashMap<u32, u16> = HashMap::new();
-        for packet in in_order(packets) {
-            let (hosts, ports, protocol) = (packet.hosts.map(u32::from), packet.ports, packet.protocol);
-            let flow = flow_number(&Facts { hosts, ports, protocol, ..Facts::default() });
-            flows.insert(flow, ports[0]);
-            trace += &format!("{},enqueue,{flow},{},{}\n", packet.arrival, packet.bytes, packet.ecn_in);
+    impl Traced {
+        /// Half of the flows' packets are known two milliseconds late.
+        fn new(scenario: &Scenario, arrivals: &[Arrival], stops: &[u64]) -> Traced {
+            let (network, mut path) = (Network::new(scenario), path(scenario));
+            path.trace();
+            let mut waiting: Vec<&Arrival> = arrivals.iter().collect();
+            for stop in stops {
+                let is_known = |arrival: &&Arrival| arrival.at + u64::from(arrival.flow % 2) * 2_000_000 <= *stop;
+                for arrival in waiting.extract_if(.., |arrival| is_known(arrival)) {
+                    let port = (arrival.host % 2) as usize;
+                    path.arrive(Time(arrival.at), port, &arrival.frame(scenario.hops.len() as u32, port > 0));
+                }
+                path.advance(Time(*stop)).expect("no change");
+            }
+            path.finish();
+            let parts: Vec<String> = path.take_traces().map(|part| String::from_utf8(part).expect("text")).collect();
+            let files = parts.chunks_exact(2).map(|pair| [pair[0].clone(), pair[1].clone()]).collect();
+            Traced { files, replays: path.replays(scenario, &network) }
         }
-        let played = sojourn_replay::run_counted(trace.as_bytes(), "t.csv", spec, (Some(rate), None), (1514, seed));
-        let mut all: Vec<_> = played
-            .expect("a sound trace")
-            .rows
-            .iter()
-            .map(|row| (row.fate_time.0, flows[&row.flow], row.fate.to_string()))
-            .collect();
-        all.sort();
-        all
+
+        /// The fates in a replay of a link's trace.
+        fn replayed(&self, link: usize, trace: &str) -> String {
+            let words = self.replays[link]["options"].as_array().expect("a replay is possible");
+            let of = |name| {
+                let place = words.iter().position(|word| word == name).expect(name);
+                words[place + 1].as_str().expect("text")
+            };
+            let how = How {
+                rate: units::rate(of("--rate")).map(|read| read.rate),
+                end: units::span(of("--end")).map(|end| Time::ZERO + end).expect("a time"),
+                mtu: of("--mtu").parse().expect("a number"),
+                seed: of("--seed").parse().expect("a number"),
+                ..How::default()
+            };
+            let spec = of("--qdisc").parse().expect("a line");
+            let played = sojourn_replay::run_counted(trace.as_bytes(), "t.csv", &spec, &how).expect("a sound trace");
+            String::from_utf8(sojourn_replay::to_csv(&played.rows)).expect("text")
+        }
+    }
+
+    #[test]
+    fn a_packet_that_is_known_late_comes_after_what_was_decided_already() {
+        // A packet takes a millisecond. The first two arrive together; when the first has been sent, the queue, which
+        // holds one packet, has room for the third. This one arrived just before, but is known only then.
+        let scenario = of_text(
+            "duration = \"9s\"\n[[hop]]\nrate = \"8mbit\"\noverhead = 0\nqdisc = \"pfifo limit 1\"\n\
+             [[flow]]\nkind = \"bulk\"\nrtt = \"1ns\"\n",
+        );
+        let arrival = |at, flow| Arrival { at, flow, payload: 960, tos: 0, host: 0, flags: ACK };
+        let traced = Traced::new(
+            &scenario,
+            &[arrival(1_000, 0), arrival(1_000, 2), arrival(1_000_500, 1)],
+            &[1_000, 1_001_000, 9_000_000],
+        );
+        let [trace, fates] = &traced.files[0];
+        assert_eq!(trace.lines().count(), 4, "{trace}");
+        assert!(trace.contains("\n1001001,enqueue"), "{trace}");
+        assert_eq!(traced.replayed(0, trace), *fates);
+    }
+
+    /// A trace without its last columns.
+    fn without(trace: &str, columns: usize) -> String {
+        let kept = |line: &str| line.rsplitn(columns + 1, ',').last().unwrap_or_default().to_owned() + "\n";
+        trace.lines().map(kept).collect()
+    }
+
+    #[test]
+    fn a_replay_without_the_columns_that_a_discipline_reads_decides_otherwise() {
+        // Three packets of 400 bytes in each millisecond, which is twice the rate. Nine flows are of one host.
+        let arrival = |n: u64| {
+            let (flow, host) = ((n % 10) as u16, (n % 10 / 9 * 2) as u32);
+            let flags = if n % 50 < 10 { frame::SYN } else { ACK };
+            Arrival { at: n * 333_000, flow: 2 * flow, payload: 400, tos: 0, host, flags }
+        };
+        let arrivals: Vec<Arrival> = (0..6000).map(arrival).collect();
+        let stops: Vec<u64> = (1..=3000).map(|ms| ms * 1_000_000).collect();
+        for (qdisc, columns) in [("ccaq", 1), ("cake dual-srchost", 3)] {
+            let scenario = of_text(&format!(
+                "duration = \"9s\"\n[[hop]]\nrate = \"5mbit\"\nqdisc = \"{qdisc}\"\n\
+                 [[flow]]\nkind = \"bulk\"\ncount = 4\nrtt = \"40ms\"\n"
+            ));
+            let traced = Traced::new(&scenario, &arrivals, &stops);
+            let [trace, fates] = &traced.files[0];
+            assert!(traced.replayed(0, trace) == *fates, "{qdisc}");
+            assert!(traced.replayed(0, &without(trace, columns)) != *fates, "{qdisc} without the last {columns}");
+        }
     }
 }

@@ -35,7 +35,7 @@ const CAPTURED: &str = "captured.pcapng";
 const AHEAD: u64 = 20_000_000;
 
 /// The fields of this world's jobs in addition to those of [`Job`]: for a run, or for a link that is up.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub struct Asked {
     /// For a link: true if its scenario's flows play, too.
     #[serde(default)]
@@ -46,6 +46,12 @@ pub struct Asked {
     /// True if the packets of all links are captured.
     #[serde(default)]
     pub capture: bool,
+    /// True if the arrivals at all links and their fates are written, for a replay.
+    #[serde(default)]
+    pub traced: bool,
+    /// True if the one who asked deletes the folder after the run.
+    #[serde(default)]
+    pub temporary: bool,
 }
 
 /// Plays the job in `folder`. Returns what the answer contains in addition to the files.
@@ -76,9 +82,15 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
         path.capture(scenario, (origin as i64 + engine::offset()) as u64);
     }
     let (stop, latest_act) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let (records, writer) = writer_of(folder.join(SEEN), Arc::clone(&stop))?;
-    let (captured, capturer) = writer_of(folder.join(CAPTURED), Arc::clone(&stop))?;
-    let (mut engine, questions) = Engine::new(path, ports, origin, [records, captured]);
+    let mut files = vec![SEEN.to_owned(), CAPTURED.to_owned()];
+    if asked.traced {
+        path.trace();
+        files.extend((0..path.hops().len()).flat_map(trace_files));
+    }
+    let begin = |file: String| writer_of(folder.join(file), Arc::clone(&stop));
+    let written: io::Result<Vec<_>> = files.into_iter().map(begin).collect();
+    let (senders, writers): (Vec<_>, Vec<_>) = written?.into_iter().unzip();
+    let (mut engine, questions) = Engine::new(path, ports, origin, senders);
     engine.truth.host[0] = truth::Host::read();
     let end = if asked.control.is_some() { Time::NEVER } else { scenario.duration };
     if let Some(socket) = &asked.control {
@@ -112,14 +124,15 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
     engine.truth.latest_act = Span(latest_act.load(Ordering::Relaxed));
     let (counted, state) = (engine.path.counted(), engine.path.state());
     let truth = engine.truth.as_json();
+    let replays = asked.traced.then(|| engine.path.replays(scenario, &network));
     drop(engine);
-    for writer in [writer, capturer] {
+    for writer in writers {
         writer.join().map_err(|_| io::Error::other("a bug: a writer has panicked"))??;
     }
     let played = played?;
     fs::write(folder.join(PLAYED), serde_json::to_vec(&played)?)?;
     fs::write(folder.join(COUNTED), json!({ "links": counted }).to_string())?;
-    Ok(json!({ "origin_ns": origin, "truth": truth, "state": state }))
+    Ok(json!({ "origin_ns": origin, "truth": truth, "state": state, "replays": replays }))
 }
 
 /// Returns the hosts of the first flow, for programs of the user's: the client is right of the path, where packets of the
@@ -132,6 +145,11 @@ fn hosts(scenario: &Scenario, spaces: &Spaces, mtu: u32) -> io::Result<BTreeMap<
         Ok((name, Host { space: spaces.namespace(place)?, address, ipv6 }))
     };
     [("client", Place::Right(via.1)), ("server", Place::Left(via.0))].into_iter().map(host).collect()
+}
+
+/// The files with a link's trace and its fates, in the run's folder; empty if the link had no packets.
+fn trace_files(link: usize) -> [String; 2] {
+    [format!("{link}.trace.csv"), format!("{link}.fates.csv")]
 }
 
 /// A thread that writes a file.

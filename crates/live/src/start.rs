@@ -12,18 +12,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, getppid, kill_process, pidfd_open, set_parent_process_death_signal, waitpid,
 };
-use serde::Deserialize;
 use sojourn_traffic::job::{self, JOB};
 
-use crate::{network, run};
-
-/// The part of a job that is for this process.
-#[derive(Deserialize)]
-struct Asked {
-    /// True if the one who asked deletes the folder after the run.
-    #[serde(default)]
-    temporary: bool,
-}
+use crate::network;
+use crate::run::{self, Asked};
 
 /// Plays the run in the folder that is the first argument. Returns whether it succeeded.
 pub fn main() -> bool {

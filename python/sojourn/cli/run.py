@@ -96,6 +96,12 @@ Examples:
     metavar="DIR",
     help="Live world: capture each queue's packets as pcapng, with sojourn and fate.",
 )
+@click.option(
+    "--traces",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Live world: write each queue's arrivals and fates for 'sojourn replay', and its command (NNNN.json).",
+)
 @library_options
 @qdisc_module_option
 @set_options
@@ -115,6 +121,7 @@ def run(
     sink: str,
     keep: Path | None,
     pcap: Path | None,
+    traces: Path | None,
     outside: tuple[Library, ...],
     patience: int,
     module: Path | None,
@@ -152,6 +159,7 @@ def run(
         sink=sink,
         keep=keep,
         pcap=pcap,
+        traces=traces,
         outside=outside,
         patience=patience,
         module=module,
@@ -209,6 +217,7 @@ def world_of(
     sink: str = "kernel",
     keep: Path | None = None,
     pcap: Path | None = None,
+    traces: Path | None = None,
     outside: tuple[Library, ...] = (),
     patience: int = 60,
     module: Path | None = None,
@@ -218,6 +227,8 @@ def world_of(
 
     if pcap is not None and name != "live":
         fail(f"--pcap = {pcap}: expected --world live with it; other worlds have no frames")
+    if traces is not None and name != "live":
+        fail(f"--traces = {traces}: expected --world live with it; only that world traces its queues")
     if name != "kernel":
         here = "the simulator" if name == "sim" else "the live world"
         if link != "device":
@@ -235,7 +246,13 @@ def world_of(
     if name == "live":
         from sojourn.live.run import Hosts
 
-        return Hosts(keep=keep, capture=pcap)
+        for option, folder in (("--pcap", pcap), ("--traces", traces)):
+            try:
+                if folder is not None:
+                    folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                fail(f"{option} = {folder}: {error.strerror}: expected a folder, or the path of a new one")
+        return Hosts(keep=keep, capture=pcap, traces=traces)
     from sojourn.kernel.run import Guests
 
     memory_each = f"{memory}G"

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
 import shutil
 import tempfile
 import threading
@@ -35,6 +36,10 @@ class Hosts:
     """The folder in which the runs' own files are kept, in one folder for each run. None: they are deleted."""
     capture: Path | None = None
     """The folder for captures of the links' packets: one file, NNNN.pcapng, for each run. None: no captures."""
+    traces: Path | None = None
+    """The folder for the traces of the queues that had packets. For each run and queue: NNNN.QUEUE.csv with the
+    arrivals for a replay, and NNNN.QUEUE.fates.csv with the fates, as the replay prints them. NNNN.json has the
+    commands of the replays. None: no traces."""
     name: ClassVar[str] = "live"
 
     def key(self, _plan: _core.Plan, _index: int) -> dict[str, str]:
@@ -58,8 +63,12 @@ class Hosts:
         self, folder: Path, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool
     ) -> Played | None:
         duration_s = plan.runs[index]["duration_s"]
-        asked = {"capture": self.capture is not None, "temporary": self.keep is None}
-        job = json.loads(plan.kernel_job(index, sink="program")) | asked
+        job = json.loads(plan.kernel_job(index, sink="program"))
+        job |= {
+            "capture": self.capture is not None,
+            "traced": self.traces is not None,
+            "temporary": self.keep is None,
+        }
         (folder / JOB).write_text(json.dumps(job))
         (folder / ENDED).unlink(missing_ok=True)
 
@@ -76,6 +85,8 @@ class Hosts:
         if self.capture:
             self.capture.mkdir(parents=True, exist_ok=True)
             shutil.move(folder / CAPTURED, self.capture / f"{index:04d}.pcapng")
+        if self.traces:
+            keep_traces(folder, self.traces, f"{index:04d}", answer["replays"])
         output = plan.observe(
             index,
             (folder / PLAYED).read_bytes(),
@@ -88,6 +99,30 @@ class Hosts:
         )
         progress.tell(duration_s)
         return Played(output, end.wall_s, self.key(plan, index) | truth_words(answer["truth"]))
+
+
+def keep_traces(folder: Path, traces: Path, run: str, replays: list[dict[str, Any]]) -> None:
+    """Moves the traces of the queues that had packets to the folder `traces`, and writes the commands that replay them.
+
+    `replays` has for each link its name, and the options of `sojourn replay` or the reason why there are none.
+    """
+    traces.mkdir(parents=True, exist_ok=True)
+    queues: dict[str, dict[str, str | None]] = {}
+    for link, replay in enumerate(replays):
+        found = {"trace": folder / f"{link}.trace.csv", "fates": folder / f"{link}.fates.csv"}
+        if found["trace"].stat().st_size == 0:
+            continue
+        name = f"{run}.{replay['queue']}"
+        kept = {"trace": traces / f"{name}.csv", "fates": traces / f"{name}.fates.csv"}
+        for what, file in found.items():
+            shutil.move(file, kept[what])
+        queue: dict[str, str | None] = {what: file.name for what, file in kept.items()}
+        if "options" in replay:
+            queue["replay"] = shlex.join(["sojourn", "replay", str(kept["trace"]), *replay["options"]])
+        else:
+            queue |= {"replay": None, "why": replay["why"]}
+        queues[replay["queue"]] = queue
+    (traces / f"{run}.json").write_text(json.dumps({"queues": queues}, indent=1) + "\n")
 
 
 def truth_words(truth: dict[str, Any]) -> dict[str, str]:
