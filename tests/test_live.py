@@ -226,6 +226,200 @@ def plan_document() -> dict[str, object]:
     return {"duration": "1s", "hop": [hop], "flow": [{"kind": "bulk", "rtt": "9ms"}]}
 
 
+# ---- programs as flows ----
+
+COMMANDS = """\
+title = "Programs as traffic"
+duration = "3s"
+[[hop]]
+name = "bottleneck"
+rate = "20mbit"
+delay = "5ms"
+qdisc = "fq_codel"
+"""
+
+
+def command_flow(name: str, command: object, **keys: object) -> str:
+    """A flow of the kind `command`. A JSON text or list is a TOML one too."""
+    lines = {"kind": "command", "name": name, "command": command, "rtt": "20ms"} | keys
+    return "[[flow]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in lines.items())
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def commands_of(sojourn: Run, tmp_path: Path, flows: str, *words: object) -> tuple[dict[str, dict[str, Any]], str]:
+    """Plays the flows. Returns them by name, with their hop as `hop`, and what the command says."""
+    file = tmp_path / "commands.toml"
+    file.write_text(COMMANDS + flows)
+    done = sojourn("run", file, "--world", "live", "-f", "json", *words)
+    (run,) = json.loads(done.stdout)["runs"]
+    return {flow["name"]: flow for flow in run["flows"]} | run["hops"], done.stderr
+
+
+def test_a_program_plays_in_a_run_and_its_end_is_in_the_results(live: None, sojourn: Run, tmp_path: Path) -> None:
+    say = "echo $SOJOURN_SERVER {server} $SOJOURN_CLIENT {client} $0; pwd; echo $MINE; echo three >&2; exit 3"
+    flows = command_flow("fails", ["sh", "-c", say, "a b"], start="500ms")
+    flows += command_flow("quoted", "sh -c 'exit \"0\"'")
+    (tmp_path / "keep").mkdir()
+    os.environ["MINE"] = "of the user"
+    try:
+        found, said = commands_of(sojourn, tmp_path, flows, "--keep", tmp_path / "keep")
+    finally:
+        del os.environ["MINE"]
+    fails, quoted = found["fails"]["command"], found["quoted"]["command"]
+    server, client = "10.1.0.1", "10.101.0.1"
+    output = f"{server} {server} {client} {client} a b\n{tmp_path}\nof the user\n"
+    assert fails["argv"] == ["sh", "-c", say.replace("{server}", server).replace("{client}", client), "a b"]
+    assert (fails["exit"], fails["signal"], fails["stopped"]) == (3, None, False)
+    assert (fails["stdout"], fails["stderr"]) == (output, "three\n")
+    assert 0.5 <= fails["started_s"] < 0.55
+    assert fails["started_s"] <= fails["ended_s"] < 2.9
+    assert (quoted["exit"], quoted["stdout"], found["quoted"]["cc"]) == (0, "", None)
+    assert "sojourn: flow fails: sh -c " in said
+    assert ": exit code 3, the scenario, seed 1: three" in said
+    assert "flow quoted" not in said
+    assert (tmp_path / "keep/0000/command.fails.out").read_text() == output
+    assert (tmp_path / "keep/0000/command.fails.err").read_text() == "three\n"
+    text = sojourn("run", tmp_path / "commands.toml", "--world", "live").stdout
+    table = text[text.index("programs of yours") :]
+    assert re.search(r"exit\s+started", table), table
+    assert re.search(r"fails.*\b3\b", table), table
+    csv_row = next(
+        csv.DictReader(io.StringIO(sojourn("run", tmp_path / "commands.toml", "--world", "live", "-f", "csv").stdout))
+    )
+    assert (csv_row["flows.fails.command.exit"], csv_row["flows.quoted.command.argv"]) == ("3", "sh -c 'exit \"0\"'")
+
+
+@pytest.mark.parametrize("way", ["down", "up"])
+def test_programs_of_a_scenario_reach_each_other_both_ways(live: None, sojourn: Run, tmp_path: Path, way: str) -> None:
+    """A web server on one host and a client on the other. The client's row has the traffic, and the queue too."""
+    (tmp_path / "page").write_bytes(b"x" * 1_000_000)
+    serves, asks = ("server", "client") if way == "down" else ("client", "server")
+    get = (
+        "import time, urllib.request\n"
+        "for _ in range(100):\n"
+        f"    try: page = urllib.request.urlopen('http://{{{serves}}}:8000/page').read(); break\n"
+        "    except OSError: time.sleep(0.02)\n"
+        "print(len(page))"
+    )
+    flows = command_flow("web", [sys.executable, "-m", "http.server", "8000"], at=serves)
+    flows += command_flow("page", python(get), at=asks)
+    found, said = commands_of(sojourn, tmp_path, flows)
+    web, page = found["web"], found["page"]
+    assert (page["command"]["stdout"], page["command"]["exit"]) == ("1000000\n", 0)
+    assert (web["command"]["exit"], web["command"]["signal"], web["command"]["stopped"]) == (None, 15, True)
+    assert "flow web" not in said, "it ended with the run"
+    assert 3.0 <= web["command"]["ended_s"] < 4.1
+    assert page["goodput_mbit"] == pytest.approx(8.0 / 3, rel=0.01), "a megabyte in three seconds"
+    assert page["rtt_ms"]["p50"] >= 20.0
+    assert web["goodput_mbit"] == 0.0
+    queue = found["bottleneck" if way == "down" else "bottleneck.reverse"]
+    assert queue["delivered_bytes"] > 1_000_000
+    assert page["packets"] > 690
+    assert queue["delivered_packets"] + queue["drops"] >= 690
+
+
+def test_datagrams_of_programs_count_and_several_programs_have_hosts_of_their_own(
+    live: None, sojourn: Run, tmp_path: Path
+) -> None:
+    send = (
+        "import socket, time; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('{server}', 9))\n"
+        "for _ in range(20): s.sendto(bytes(1000), ('{client}', 9)); time.sleep(0.01)"
+    )
+    flows = '[[flow]]\nkind = "pings"\nrtt = "20ms"\ninterval = "100ms"\n'
+    flows += command_flow("send", python(send), at="server", count=2)
+    found, _ = commands_of(sojourn, tmp_path, flows)
+    # Nobody listens, and the client may say so for each datagram.
+    assert all(20 <= found[f"send.{number}"]["packets"] <= 40 for number in range(2))
+    assert found["pings0"]["command"] is None
+    assert found["bottleneck"]["delivered_packets"] >= 40
+
+
+def test_a_program_is_stopped_at_its_time(live: None, sojourn: Run, tmp_path: Path) -> None:
+    flows = command_flow("gentle", "sleep 60", stop="500ms")
+    flows += command_flow("stubborn", ["sh", "-c", "trap '' TERM; while :; do sleep 0.05; done"], stop="500ms")
+    flows += command_flow("late", "true", start="10s")
+    found, said = commands_of(sojourn, tmp_path, flows)
+    gentle, stubborn = found["gentle"]["command"], found["stubborn"]["command"]
+    assert (gentle["exit"], gentle["signal"], gentle["stopped"]) == (None, 15, True)
+    assert (stubborn["exit"], stubborn["signal"], stubborn["stopped"]) == (None, 9, True)
+    assert 0.5 <= gentle["ended_s"] < 0.6
+    assert 1.5 <= stubborn["ended_s"] < 1.7
+    assert found["late"]["command"] is None
+    assert "sojourn: flow" not in said
+
+
+def test_a_program_that_is_not_there_ends_the_run_at_once(live: None, sojourn: Run, tmp_path: Path) -> None:
+    file = tmp_path / "commands.toml"
+    file.write_text(COMMANDS.replace('"3s"', '"1h"') + command_flow("call", "no-such-program {server}", start="30min"))
+    begin = time.monotonic()
+    said = sojourn("run", file, "--world", "live", code=2).stderr
+    assert "flow call: command: no-such-program: no program of this name is in the PATH" in said
+    said = sojourn("shell", file, "--flows", "--", "true", code=2).stderr
+    assert "flow call: command: no-such-program" in said
+    sojourn("shell", file, "--", "true")
+    # A program that the kernel cannot run is noticed when it is started.
+    (tmp_path / "broken").write_text("#!/no/such/interpreter\n")
+    (tmp_path / "broken").chmod(0o755)
+    file.write_text(COMMANDS.replace('"3s"', '"1h"') + command_flow("broken", "./broken"))
+    said = sojourn("run", file, "--world", "live", code=2).stderr
+    assert "flow broken: command: ./broken: No such file or directory" in said
+    assert time.monotonic() - begin < 30
+
+
+def test_other_worlds_refuse_programs(sojourn: Run, tmp_path: Path) -> None:
+    file = tmp_path / "commands.toml"
+    file.write_text(COMMANDS + command_flow("call", "true"))
+    why = "flow call: command: only the live world runs programs; expected --world live"
+    assert why in sojourn("run", file, code=2).stderr
+    assert sj.load(file).kernel_refusal(0, version=(7, 3), modules=["sch_fq_codel"]) == why
+
+
+def test_a_wrong_command_is_named_with_its_line(sojourn: Run, tmp_path: Path) -> None:
+    file = tmp_path / "commands.toml"
+    for flow, said in [
+        (command_flow("call", "true", at="router"), '13: flow.call.at = "router": expected one of client, server'),
+        (command_flow("call", ""), '11: flow.call.command = "": expected a program and its arguments'),
+        (command_flow("call", "sh -c 'ls"), "11: flow.call.command = \"sh -c \\'ls\": expected a closing '"),
+        (command_flow("call", "true", comand="ls"), '13: flow.call.comand: unknown key; did you mean "command"?'),
+    ]:
+        file.write_text(COMMANDS + flow)
+        assert f"{file}:{said}" in sojourn("run", file, "--world", "live", code=2).stderr
+
+
+def test_programs_of_a_scenario_play_behind_a_link(live: None, sojourn: Run, tmp_path: Path) -> None:
+    flows = command_flow("greet", ["sh", "-c", f"echo $SOJOURN_CLIENT > {tmp_path}/greeting; exec sleep 61"])
+    file = tmp_path / "commands.toml"
+    file.write_text(COMMANDS.replace('"3s"', '"60s"') + flows)
+    begin = time.monotonic()
+    sojourn("shell", file, "--flows", "--", "sleep", "1")
+    assert time.monotonic() - begin < 6
+    assert (tmp_path / "greeting").read_text() == "10.101.0.1\n"
+    assert "sleep\x0061" not in alive()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_nothing_is_left_of_programs_when_their_run_is_interrupted(
+    live: None, tmp_path: Path, how: signal.Signals
+) -> None:
+    line = "trap '' TERM INT HUP; setsid sleep 66 & sleep 67; sleep 68"
+    (tmp_path / "live.toml").write_text(COMMANDS.replace('"3s"', '"60s"') + command_flow("many", ["sh", "-c", line]))
+    command = [Path(sys.executable).parent / "sojourn", "run", tmp_path / "live.toml", "--world", "live", "-f", "json"]
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 20
+    while not all(f"sleep\0{number}" in alive() for number in (66, 67)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert all(f"sleep\0{number}" in alive() for number in (66, 67))
+    child.send_signal(how)
+    child.wait(20)
+    deadline = time.monotonic() + 5
+    while any(f"sleep\0{number}" in alive() for number in (66, 67)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not any(f"sleep\0{number}" in alive() for number in (66, 67, 68))
+
+
 # ---- links for programs ----
 
 

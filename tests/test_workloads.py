@@ -106,7 +106,7 @@ count = 3
 chunk = "1s"
 rtt = "30ms"
 """
-OF_APPLICATIONS = {"loss_ratio", "delay_ms", "jitter_ms", "mos", "slowdown", "page_load_s", "video", "rpm"}
+OF_APPLICATIONS = {"loss_ratio", "delay_ms", "jitter_ms", "mos", "slowdown", "page_load_s", "video", "rpm", "command"}
 
 
 @pytest.fixture

@@ -178,7 +178,7 @@ def store() -> str:
     return text + "".join(f"| `{name}` | {SQL_TYPES[kind]} |\n" for name, kind in leaves)
 
 
-SQL_TYPES = {"string": "VARCHAR", "int64": "BIGINT", "double": "DOUBLE"}
+SQL_TYPES = {"string": "VARCHAR", "int64": "BIGINT", "double": "DOUBLE", "bool": "BOOLEAN"}
 
 
 def pages() -> dict[str, str]:

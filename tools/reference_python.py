@@ -77,7 +77,7 @@ def page() -> str:
 
 
 def _inner() -> list[type[Part]]:
-    return [measured.Distribution, measured.Standing, measured.Nic, measured.Video, measured.Rpm]
+    return [measured.Distribution, measured.Standing, measured.Nic, measured.Video, measured.Rpm, measured.Command]
 
 
 def _entry(name: str, found: Any) -> list[str]:

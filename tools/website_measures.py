@@ -54,8 +54,8 @@ KINDS = (
 )
 PARTS = {"video": ("video.rs", "VideoWindow"), "rpm": ("responsiveness.rs", "Responsiveness")}
 """Measures with nested measures, and the structs of those."""
-LABELS = ("name", "kind", "cc", "stats")
-"""Fields that are no measures: names, and counters of the discipline."""
+LABELS = ("name", "kind", "cc", "stats", "command")
+"""Fields that are no measures: names, counters of the discipline, and the result of a program of the user's."""
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,18 @@ RPM = pa.struct(
     + [("foreign_probes", INT), ("loaded_probes", INT)]
     + [("capacity_mbit", REAL), ("capacity_confidence", TEXT), ("capacity_s", REAL), ("after_s", REAL)]
 )
+COMMAND = pa.struct(
+    [
+        ("argv", pa.list_(TEXT)),
+        ("exit", INT),
+        ("signal", INT),
+        ("stopped", pa.bool_()),
+        ("started_s", REAL),
+        ("ended_s", REAL),
+        ("stdout", TEXT),
+        ("stderr", TEXT),
+    ]
+)
 HOP = pa.struct(
     [
         ("utilisation", REAL),
@@ -75,6 +87,7 @@ FLOW = pa.struct(
         ("page_load_s", DISTRIBUTION),
         ("video", VIDEO),
         ("rpm", RPM),
+        ("command", COMMAND),
     ]
 )
 JAIN = pa.struct([("goodput", REAL), ("drop_share", REAL)])
@@ -144,6 +157,7 @@ def check(result: Mapping[str, Any]) -> None:
             _only(FLOW, flow)
             _only(VIDEO, flow["video"])
             _only(RPM, flow["rpm"])
+            _only(COMMAND, flow.get("command"))
 
 
 def of_result(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -256,6 +256,16 @@ class Rpm(Part):
     after_s = Value("How long the test took.", "s")
 
 
+class Command(Part):
+    """A program of the user's."""
+
+    exit = Value("Its exit code; none if a signal ended it.", "")
+    signal = Value("The signal that ended it.", "")
+    stopped = Value("1 if its `stop` or the end of the run ended it, otherwise 0.", "")
+    started_s = Value("The time of the run at which it was started.", "s")
+    ended_s = Value("The time of the run at which it had ended.", "s")
+
+
 class Flow(Part):
     """The measures of a flow, or the mean over flows that share a name, over the measuring window."""
 
@@ -278,6 +288,7 @@ class Flow(Part):
     page_load_s = Group(Distribution, "Load times of web pages: first SYN to the last byte of the last object.", "s")
     video = Group(Video, "The quality of a video as its viewer sees it.")
     rpm = Group(Rpm, "A test of responsiveness.")
+    command = Group(Command, "A program of the user's.")
 
 
 class Jain(Part):

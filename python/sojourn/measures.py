@@ -139,9 +139,9 @@ STREAMS = ("cbr", "onoff", "voip")
 """Kinds of flows that send datagrams."""
 _TRANSFERS = ("download", "sizes", "upload", "video", "web")
 ONLY: Mapping[str, Collection[str]] = {
-    "goodput_mbit": ("bulk", "rpm", "thin", *STREAMS, *_TRANSFERS),
-    "rtt_ms": ("bulk", "onoff", "pings", "rpm", "thin", *_TRANSFERS),
-    "rtt_variation_ms": ("bulk", "onoff", "pings", "rpm", "thin", *_TRANSFERS),
+    "goodput_mbit": ("bulk", "command", "rpm", "thin", *STREAMS, *_TRANSFERS),
+    "rtt_ms": ("bulk", "command", "onoff", "pings", "rpm", "thin", *_TRANSFERS),
+    "rtt_variation_ms": ("bulk", "command", "onoff", "pings", "rpm", "thin", *_TRANSFERS),
     "startup_s": _TRANSFERS,
     "fct_s": _TRANSFERS,
     "slowdown": _TRANSFERS,
@@ -152,6 +152,7 @@ ONLY: Mapping[str, Collection[str]] = {
     "mos": ("voip",),
     "video": ("video",),
     "rpm": ("rpm",),
+    "command": ("command",),
 }
 """Maps a measure to the kinds of flows that can have it. Measures that are missing here are counts, which every flow
 has.

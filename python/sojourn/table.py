@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from html import escape
@@ -178,6 +179,20 @@ KINDS = (
             Column("RPM foreign", "1/min", "that of new connections", "rpm.foreign", better="higher"),
             Column("RPM loaded", "1/min", "that of connections that carry load", "rpm.loaded", better="higher"),
             Column("capacity", "Mbit/s", "stable goodput of the test", "rpm.capacity_mbit", better="higher"),
+        ),
+    ),
+    Kind(
+        "commands",
+        "programs of yours",
+        ("command",),
+        (
+            Column("exit code", "", "the program's exit code; nothing if a signal ended it", "command.exit", 6),
+            Column("signal", "", "the signal that ended the program", "command.signal", 6),
+            Column("started", "s", "the time of the run at which the program started", "command.started_s"),
+            Column("ended", "s", "the time of the run at which the program had ended", "command.ended_s"),
+            Column("goodput", "Mbit/s", "TCP payload acknowledged, both ways", "goodput_mbit", better="higher"),
+            Column("RTT p50", "ms", _RTT + "half were no longer", "rtt_ms.p50", better="lower"),
+            Column("RTT p95", "ms", _RTT + "95 % were no longer", "rtt_ms.p95", better="lower"),
         ),
     ),
     Kind(
@@ -750,6 +765,8 @@ def _flatten(record: RunRecord) -> dict[str, Any]:
     _flatten_into(row, "losses", result.get("losses", {}))
     for flow in result["flows"]:
         present = {key: value for key, value in flow.items() if value is not None and key != "name"}
+        if "command" in present:
+            present["command"] = present["command"] | {"argv": shlex.join(present["command"]["argv"])}
         shape = dict.fromkeys(_EVERY_FLOW) | {"loss_gap_ms": _SHAPE} | _OF_KIND.get(flow["kind"], _TCP)
         _flatten_into(row, f"flows.{flow['name']}", shape | present)
     return row

@@ -119,6 +119,15 @@ pub struct Host {
     pub ipv6: Option<Ipv6Addr>,
 }
 
+impl Host {
+    /// Returns its addresses by the names that programs use: that of the host, and `NAME_ipv6`.
+    pub fn addresses(&self, name: &str) -> Vec<(String, String)> {
+        let ipv4 = (name.to_owned(), self.address.to_string());
+        let ipv6 = self.ipv6.map(|address| (format!("{name}_ipv6"), address.to_string()));
+        std::iter::once(ipv4).chain(ipv6).collect()
+    }
+}
+
 /// The parts that all connections share.
 pub struct Control {
     /// The hosts, by name.
@@ -272,7 +281,7 @@ fn start(
 
 /// Lets Ctrl-C end the program, which this process itself may ignore.
 #[expect(unsafe_code, reason = "the child of a fork may call only what is safe there")]
-fn interruptible(command: &mut Command) {
+pub fn interruptible(command: &mut Command) {
     let reset = || {
         for signal in [libc::SIGINT, libc::SIGQUIT] {
             // SAFETY: the call is safe after a fork, and has no pointers.

@@ -84,6 +84,7 @@ mod tests {
     #[test]
     fn a_refusal_names_the_key_and_what_this_host_has() {
         assert_eq!(refused("qdisc = \"tbf rate 1mbit burst 5kb limit 9000 child fq_codel\"", ""), None);
+        assert_eq!(refused("", "[[flow]]\nkind = \"command\"\ncommand = \"ls\"\nrtt = \"9ms\""), None);
         for (hop, flow, said) in [
             ("", "cc = \"bbr\"", "cc bbr: this host's kernel has reno, cubic; modprobe tcp_bbr"),
             ("", "[host]\nhystart = false", "hystart off: CUBIC of this host has it on"),

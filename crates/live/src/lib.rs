@@ -7,6 +7,7 @@
 
 mod cable;
 mod capture;
+mod commands;
 pub mod control;
 mod engine;
 pub mod express;

@@ -1,6 +1,7 @@
 //! Namespaces, cables and addresses of the hosts. Nothing outside of the program's own namespaces is changed, and the
 //! kernel takes everything down with the last process in them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -11,7 +12,7 @@ use rustix::thread::UnshareFlags;
 use sojourn_model::scenario::Scenario;
 use sojourn_traffic::os::{self, Spaces};
 use sojourn_traffic::run::settings;
-use sojourn_traffic::topology::{self, End, LEFT, Network, Place, RIGHT, Route, Setting, Transmit};
+use sojourn_traffic::topology::{End, LEFT, Network, Place, RIGHT, Route, Setting, Transmit};
 
 use crate::cable::Cable;
 
@@ -113,24 +114,26 @@ pub fn build(scenario: &Scenario, network: &Network) -> io::Result<(Spaces, Vec<
         spaces.apply(None, &Setting::Device { device, mtu, gso_max_segs: None, up: true })?;
         let lo = Setting::Device { device: "lo".to_owned(), mtu: None, gso_max_segs: None, up: true };
         spaces.apply(Some(place), &lo)?;
-        if let Some(first) = first_host(place).filter(|_| has_ipv6) {
-            // IPv6 takes only an address of a device as a route's source.
-            let (device, address) = ("lo".to_owned(), topology::ipv6(first).into());
-            spaces.apply(Some(place), &Setting::Address { device, address })?;
-        }
         let cable = spaces.inside(None, || Cable::open(&router.name, network.mtu))?;
         let mut header = [0; 12];
         header[..6].copy_from_slice(&host.mac);
         header[6..].copy_from_slice(&router.mac);
         ports.push(Port { cable, header });
     }
+    let mut sources = BTreeSet::new();
     for (place, mut setting) in network.routes(scenario).into_iter().filter(|(place, _)| places.contains(place)) {
         if let Setting::Route(Route { via: Some(_), source, .. }) = &mut setting {
             // Programs of the user's bind no address.
-            *source = first_host(place).map(IpAddr::V4);
+            *source = source.or_else(|| first_host(place).map(IpAddr::V4));
         }
         spaces.apply(Some(place), &setting)?;
         if let Some(setting) = setting.in_ipv6().filter(|_| has_ipv6) {
+            if let Setting::Route(Route { source: Some(address), .. }) = setting
+                && sources.insert(address)
+            {
+                // IPv6 takes only an address of a device as a route's source.
+                spaces.apply(Some(place), &Setting::Address { device: "lo".to_owned(), address })?;
+            }
             spaces.apply(Some(place), &setting)?;
         }
     }
@@ -138,7 +141,7 @@ pub fn build(scenario: &Scenario, network: &Network) -> io::Result<(Spaces, Vec<
 }
 
 /// Returns the first address of the hosts in a namespace, which stands for it.
-pub fn first_host(place: Place) -> Option<Ipv4Addr> {
+fn first_host(place: Place) -> Option<Ipv4Addr> {
     match place {
         Place::Left(hop) => Some(Ipv4Addr::new(10, (LEFT + hop) as u8, 0, 1)),
         Place::Right(hop) => Some(Ipv4Addr::new(10, (RIGHT + hop) as u8, 0, 1)),

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write as _};
-use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -16,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sojourn_core::units::{Span, Time};
 use sojourn_model::scenario::Scenario;
+use sojourn_model::workload::{Direction, Host as Side};
 use sojourn_traffic::flows::played::Played;
 use sojourn_traffic::flows::{self, Drain, Flows, Net};
 use sojourn_traffic::job::Job;
@@ -23,6 +23,7 @@ use sojourn_traffic::os::{Spaces, Workers};
 use sojourn_traffic::run::{COUNTED, PLAYED, PROGRESS, SEEN};
 use sojourn_traffic::topology::{self, Network, Place};
 
+use crate::commands::{self, Started};
 use crate::control::{self, Control, Host};
 use crate::engine::{self, Engine};
 use crate::network;
@@ -70,7 +71,10 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
     let network = Network::new(scenario);
     let places = network::host_places(&network);
     let (spaces, ports) = network::build(scenario, &network)?;
-    let hosts = hosts(scenario, &spaces, network.mtu)?;
+    let no_hosts = Ok(BTreeMap::new());
+    let hosts = asked.control.as_ref().map_or(no_hosts, |_| hosts(scenario, 0, &spaces, network.mtu))?;
+    let has_flows = asked.control.is_none() || asked.flows;
+    let programs = if has_flows { commands::ready(scenario, &spaces, network.mtu, folder)? } else { Vec::new() };
     let workers = spaces.into_workers()?;
     let origin = flows::clock() + AHEAD;
     let mut path = path::Path::new(scenario, &network, origin);
@@ -100,15 +104,22 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
         fs::rename(unnamed, socket)?;
         control::serve(listener, Control { hosts, questions, stop })?;
     }
-    let (act, halt) = (Arc::clone(&latest_act), Arc::clone(&stop));
-    let world = World { workers, folder: folder.to_owned(), latest_act: act, stop: halt };
+    let (failures, failed) = mpsc::channel();
+    let shared = commands::Run { origin, stop: Arc::clone(&stop), latest_act: Arc::clone(&latest_act), failures };
+    let programs = Started::new(programs, &shared)?;
+    let world = World {
+        workers,
+        folder: folder.to_owned(),
+        latest_act: Arc::clone(&latest_act),
+        stop: Arc::clone(&stop),
+        failed,
+    };
     let played = thread::scope(|scope| {
         let loop_of_path = scope.spawn(|| {
             engine.truth.realtime = engine::hurry();
             let done = engine.play(end, &stop);
             (engine, done)
         });
-        let has_flows = asked.control.is_none() || asked.flows;
         let played = match has_flows {
             true => Flows::new(scenario, &places, &[], origin, world).and_then(Flows::play),
             false => Ok(Played::default()),
@@ -120,6 +131,7 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
         Ok::<_, io::Error>((engine, done.and(played)))
     });
     let (mut engine, played) = played?;
+    let programs = programs.join();
     engine.truth.host[1] = truth::Host::read();
     engine.truth.latest_act = Span(latest_act.load(Ordering::Relaxed));
     let (counted, state) = (engine.path.counted(), engine.path.state());
@@ -129,22 +141,26 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
     for writer in writers {
         writer.join().map_err(|_| io::Error::other("a bug: a writer has panicked"))??;
     }
-    let played = played?;
+    let played = Played { programs: programs?, ..played? };
     fs::write(folder.join(PLAYED), serde_json::to_vec(&played)?)?;
     fs::write(folder.join(COUNTED), json!({ "links": counted }).to_string())?;
     Ok(json!({ "origin_ns": origin, "truth": truth, "state": state, "replays": replays }))
 }
 
-/// Returns the hosts of the first flow, for programs of the user's: the client is right of the path, where packets of the
-/// downlink arrive.
-fn hosts(scenario: &Scenario, spaces: &Spaces, mtu: u32) -> io::Result<BTreeMap<&'static str, Host>> {
-    let via = scenario.workload.entries.first().map_or((0, 0), |entry| entry.via);
-    let host = |(name, place): (&'static str, Place)| {
-        let address = network::first_host(place).unwrap_or(Ipv4Addr::UNSPECIFIED);
+/// Returns the hosts of a flow, for programs of the user's: the client is right of the path, where packets of the downlink
+/// arrive. `mtu` is that of the links in bytes.
+///
+/// # Errors
+/// There is no such flow.
+pub fn hosts(scenario: &Scenario, row: usize, spaces: &Spaces, mtu: u32) -> io::Result<BTreeMap<&'static str, Host>> {
+    let entry = scenario.workload.entries.get(row).ok_or_else(|| io::Error::other("the scenario has no flow"))?;
+    let host = |(host, side, place): (Side, Direction, Place)| {
+        let address = topology::address(side, entry, row);
         let ipv6 = network::has_ipv6(mtu).then(|| topology::ipv6(address));
-        Ok((name, Host { space: spaces.namespace(place)?, address, ipv6 }))
+        Ok((host.name(), Host { space: spaces.namespace(place)?, address, ipv6 }))
     };
-    [("client", Place::Right(via.1)), ("server", Place::Left(via.0))].into_iter().map(host).collect()
+    let (left, right) = (Place::Left(entry.via.0), Place::Right(entry.via.1));
+    [(Side::Client, Direction::Right, right), (Side::Server, Direction::Left, left)].into_iter().map(host).collect()
 }
 
 /// The files with a link's trace and its fates, in the run's folder; empty if the link had no packets.
@@ -174,7 +190,10 @@ struct World {
     workers: Workers,
     folder: PathBuf,
     latest_act: Arc<AtomicU64>,
+    /// Whether the run has been stopped.
     stop: Arc<AtomicBool>,
+    /// Says why a program of the user's could not be started.
+    failed: mpsc::Receiver<String>,
 }
 
 impl Net for World {
@@ -195,12 +214,12 @@ impl Net for World {
         Ok(())
     }
 
-    fn tick(&mut self, now: Time) -> io::Result<()> {
-        fs::write(self.folder.join(PROGRESS), now.0.to_string())
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+    fn tick(&mut self, now: Time) -> io::Result<bool> {
+        if let Ok(why) = self.failed.try_recv() {
+            return Err(io::Error::other(why));
+        }
+        fs::write(self.folder.join(PROGRESS), now.0.to_string())?;
+        Ok(!self.stop.load(Ordering::Relaxed))
     }
 
     fn over(&mut self) -> io::Result<()> {

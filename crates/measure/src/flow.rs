@@ -6,6 +6,7 @@ use sojourn_model::workload::driver::Observation;
 use sojourn_model::workload::rpm::Timed;
 use sojourn_model::workload::video::Seen;
 
+use crate::command::CommandRun;
 use crate::distribution::{Distribution, MS, S};
 use crate::histogram::Histogram;
 use crate::responsiveness::{Interval, Responsiveness, judge};
@@ -534,6 +535,8 @@ pub struct FlowWindow {
     pub video: Option<Box<VideoWindow>>,
     /// Result of a responsiveness test over the whole run, independent of the window; `None` in start-up.
     pub rpm: Option<Box<Responsiveness>>,
+    /// Result of a program of the user's, independent of the window; `None` in start-up.
+    pub command: Option<Box<CommandRun>>,
     /// The times of the row's drops in nanoseconds, ascending.
     #[serde(skip)]
     pub(crate) losses: Vec<u64>,
@@ -577,6 +580,7 @@ impl FlowWindow {
             page_load_s: rare(&transfers.pages, S),
             video: VideoWindow::of(&transfers.watched).map(Box::new),
             rpm: None,
+            command: None,
             losses,
         }
     }

@@ -12,6 +12,7 @@
 //! in a plot.
 #![forbid(unsafe_code)]
 
+mod command;
 mod departures;
 pub mod distribution;
 pub mod flow;
@@ -35,6 +36,7 @@ mod testing;
 mod video;
 pub mod voice;
 
+pub use command::CommandRun;
 pub use distribution::{Distribution, Standing};
 pub use flow::{FlowMeter, FlowReport, FlowSeries, FlowSetup, FlowState, FlowWindow};
 pub use histogram::Histogram;

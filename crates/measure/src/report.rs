@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(
             keys(&json["flows"][0]),
             "name kind cc goodput_mbit rtt_ms rtt_variation_ms retransmits startup_s fct_s packets drops loss_gap_ms \
-             completed unfinished loss_ratio delay_ms jitter_ms mos slowdown page_load_s video rpm"
+             completed unfinished loss_ratio delay_ms jitter_ms mos slowdown page_load_s video rpm command"
         );
         assert_eq!(keys(&json["jain"]), "goodput drop_share");
         assert_eq!(keys(&json["losses"]), "events synchronisation");

@@ -62,6 +62,8 @@ pub enum Form {
     Playout,
     /// A list of hop names.
     Hops,
+    /// A program and its arguments.
+    Command,
     /// A section with its own keys.
     Section,
     /// A key that is known, but not built yet.
@@ -111,6 +113,10 @@ impl Form {
             Form::Rates => "a list of rising rates, such as [\"1mbit\", \"3mbit\", \"8mbit\"]",
             Form::Playout => "a percentile from \"p50\" to \"p99\", or a time such as \"60ms\"",
             Form::Hops => "a list of names of neighbouring hops, left to right, such as [\"hop0\", \"hop1\"]",
+            Form::Command => {
+                "a program and its arguments, such as \"iperf3 -c {server}\" (words as in a shell, but there is no shell), or a \
+                 list of them such as [\"iperf3\", \"-c\", \"{server}\"]"
+            }
             Form::Section => "a section",
             Form::Later => "nothing yet",
         }
@@ -436,9 +442,9 @@ pub const SWEEP: Section = Section {
 
 /// Every kind of flow that is built.
 pub const KINDS: &[&str] =
-    &["bulk", "download", "upload", "thin", "cbr", "voip", "onoff", "pings", "web", "video", "rpm", "sizes"];
-/// Kinds of flows that are planned.
-pub const KINDS_LATER: &[&str] = &["command"];
+    &["bulk", "download", "upload", "thin", "cbr", "voip", "onoff", "pings", "web", "video", "rpm", "sizes", "command"];
+/// The kinds whose applications are ours: all but `command`, the last one.
+const OURS: &[&str] = KINDS.split_at(KINDS.len() - 1).0;
 
 const TCP: &[&str] = &["bulk", "download", "upload", "thin", "onoff", "web", "video", "rpm", "sizes"];
 /// Kinds over TCP whose `ecn` is a flag.
@@ -461,7 +467,7 @@ pub const FLOW: Section = Section {
             "kind",
             Form::Choice(KINDS),
             Required,
-            "bulk: an unlimited transfer; download and upload: files in sequence, each over a new connection; thin: small writes over one connection; cbr: datagrams at a constant rate; voip: speech in datagrams; onoff: packets at a constant rate, alternating with silence; pings: echo requests; web: PackMime-HTTP, or pages; video: segments in the quality that a player chooses; rpm: a test of responsiveness under load, by a client at the right end; sizes: transfers of random sizes at random times.",
+            "bulk: an unlimited transfer; download and upload: files in sequence, each over a new connection; thin: small writes over one connection; cbr: datagrams at a constant rate; voip: speech in datagrams; onoff: packets at a constant rate, alternating with silence; pings: echo requests; web: PackMime-HTTP, or pages; video: segments in the quality that a player chooses; rpm: a test of responsiveness under load, by a client at the right end; sizes: transfers of random sizes at random times; command: a program of yours, in the live world only.",
         ),
         key(
             "name",
@@ -690,10 +696,37 @@ pub const FLOW: Section = Section {
                 "Sizes to draw from: a text file in the scenario's folder with one size in bytes per line (the last column of a CSV).",
             ),
         ),
+        of(
+            &["command"],
+            key(
+                "command",
+                Form::Command,
+                Required,
+                "The program and its arguments. A text is split into words as a shell would do it, but no shell runs it: for pipes and variables write sh -c '…'. In each word {server} and {client} are replaced by the addresses of the flow's hosts, which the program finds in SOJOURN_SERVER and SOJOURN_CLIENT too.",
+            ),
+        ),
+        of(
+            &["command"],
+            key(
+                "at",
+                Form::Choice(&["client", "server"]),
+                Text("client"),
+                "The host on which the program runs: the client is right of the path, where packets of the downlink arrive; the server is left of it.",
+            ),
+        ),
         of(&["thin"], key("interval", Form::Time, Text("300ms"), "The time between two writes.")),
         of(&["pings"], key("interval", Form::Time, Text("1s"), "The time between two requests.")),
         key("start", Form::TimeDraw, Text("0s"), "The start of the flow; a list is assigned to the flows in turn."),
-        key("stop", Form::Moment, Text("end"), "The time after which the application sends nothing new."),
+        of(OURS, key("stop", Form::Moment, Text("end"), "The time after which the application sends nothing new.")),
+        of(
+            &["command"],
+            key(
+                "stop",
+                Form::Moment,
+                Text("end"),
+                "The time at which the program is ended, if it still runs: by SIGTERM, and a second later by SIGKILL.",
+            ),
+        ),
         of(
             &["bulk"],
             key("active", Form::Windows, Words("from start to stop"), "The flow sends in these windows only."),
@@ -725,18 +758,24 @@ pub const FLOW: Section = Section {
                 "The direction of the load: right is downloads of the client at the right end, left is its uploads; both makes two tests at once, NAME.right and NAME.left.",
             ),
         ),
-        key("dscp", Form::Dscp, Text("CS0"), "The DSCP of the packets in both directions."),
+        of(OURS, key("dscp", Form::Dscp, Text("CS0"), "The DSCP of the packets in both directions.")),
         key("via", Form::Hops, Words("the whole path"), "The part of the path that the flow takes."),
-        key("tunnel", Form::Name, Words("none"), "A tunnel: all flows with the same tunnel have one flow key."),
+        of(
+            OURS,
+            key("tunnel", Form::Name, Words("none"), "A tunnel: all flows with the same tunnel have one flow key."),
+        ),
         of(
             &["sizes"],
             key("group", Form::Name, Words("no cap"), "The [[group]] that limits its simultaneous transfers."),
         ),
-        key(
-            "user",
-            Form::Name,
-            Words("each flow its own"),
-            "The host at the right end. Flows with the same user belong to one host, which matters to disciplines that are fair between hosts (cake's dual-srchost, dual-dsthost and triple-isolate). At the left end each flow has a host of its own.",
+        of(
+            OURS,
+            key(
+                "user",
+                Form::Name,
+                Words("each flow its own"),
+                "The host at the right end. Flows with the same user belong to one host, which matters to disciplines that are fair between hosts (cake's dual-srchost, dual-dsthost and triple-isolate). At the left end each flow has a host of its own.",
+            ),
         ),
     ],
 };

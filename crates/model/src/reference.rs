@@ -146,6 +146,7 @@ fn form(form: Form) -> Json {
             json!({ "anyOf": [{ "enum": ["delayed", "every", "window"] }, window] })
         }
         Form::Hops => json!({ "type": "array", "items": text(), "minItems": 1 }),
+        Form::Command => json!({ "anyOf": [text(), { "type": "array", "items": text(), "minItems": 1 }] }),
         Form::Section | Form::Later => json!({}),
     }
 }

@@ -8,7 +8,7 @@ use sojourn_core::units::{Span, Time};
 
 use crate::document::{Kind, Table};
 use crate::error::Error;
-use crate::keys::{self, KINDS, KINDS_LATER};
+use crate::keys::{self, KINDS};
 use crate::read::{Context, Field, Reader};
 use crate::scenario::Host;
 use crate::units;
@@ -230,10 +230,10 @@ impl Flow {
             kind,
             count,
             pool: reader.given("pool").map_or(Ok(false), |field| field.flag())?,
-            directions: directions(&reader)?,
+            directions: if let What::Command { .. } = what { &[Direction::Right] } else { directions(&reader)? },
             via,
             tcp,
-            dscp: reader.field("dscp")?.dscp()?,
+            dscp: if let What::Command { .. } = what { 0 } else { reader.field("dscp")?.dscp()? },
             ecn: if what.has_tcp() { Ecn::NotEct } else { ecn_field(&reader)? },
             rtt: Rtt::read(&reader, (shared.path_delay)(via), shared.impaired, count)?,
             place: place(&reader)?,
@@ -255,7 +255,6 @@ fn kind(path: &str, line: Option<u32>, table: &Table) -> Result<&'static str, Er
     let Kind::Text(text) = &value.kind else { return Err(fault(format!("expected one of {}", known()))) };
     match KINDS.iter().find(|kind| **kind == text.as_str()) {
         Some(kind) => Ok(kind),
-        None if KINDS_LATER.contains(&text.as_str()) => Err(fault(format!("kind {text} is not built yet")).not_built()),
         None => Err(fault(format!("expected one of {}", known())).nearest(text, KINDS.iter().copied())),
     }
 }

@@ -47,6 +47,12 @@ impl Workload {
         self.entries.iter().map(row).collect()
     }
 
+    /// Returns why a world without programs cannot play these flows; `None` if it can.
+    pub fn needs_programs(&self) -> Option<String> {
+        let entry = self.entries.iter().find(|entry| matches!(entry.app, App::Command(_)))?;
+        Some(format!("flow {}: command: only the live world runs programs; expected --world live", entry.name))
+    }
+
     /// Memory is reserved for at most this many connections. A scenario may have millions of arrivals, most of which never start.
     const MOST_RESERVED: usize = 1 << 16;
 
@@ -119,18 +125,19 @@ impl Entry {
         }
     }
 
-    /// Returns whether the row uses TCP.
+    /// Returns whether the row uses TCP of ours.
     pub fn has_tcp(&self) -> bool {
         match &self.app {
-            App::Pings { .. } => false,
+            App::Pings { .. } | App::Command(_) => false,
             App::Stream(stream) => stream.transport == Transport::Tcp,
             _ => true,
         }
     }
 
-    /// Returns whether both ends send data: one end sends requests, and the other sends responses.
+    /// Returns whether both ends send data: one end sends requests, and the other sends responses. Any end of a program's
+    /// connections may send.
     pub fn answers(&self) -> bool {
-        matches!(self.app, App::Web { .. } | App::Pages(_) | App::Video(_) | App::Rpm(_))
+        matches!(self.app, App::Web { .. } | App::Pages(_) | App::Video(_) | App::Rpm(_) | App::Command(_))
     }
 
     /// Returns whether the data receiver opens the connections. This is so for clients of web and video servers, and for a test
@@ -226,6 +233,40 @@ pub enum App {
         /// The index into [`Workload::groups`], if there is a cap.
         group: Option<usize>,
     },
+    /// A program of the user's, which the world starts.
+    Command(Command),
+}
+
+/// A program of the user's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Command {
+    /// The program and its arguments, never empty.
+    pub argv: Arc<[String]>,
+    /// Where it runs.
+    pub at: Host,
+    /// The time at which it is started.
+    pub start: Time,
+    /// The time at which it is ended, if it still runs; [`Time::NEVER`] for the end of the run.
+    pub stop: Time,
+}
+
+/// A host of a program of the user's.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Host {
+    /// The host right of the path, where packets of the downlink arrive.
+    Client,
+    /// The host left of the path.
+    Server,
+}
+
+impl Host {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Host::Client => "client",
+            Host::Server => "server",
+        }
+    }
 }
 
 /// An HTTP connection: the client opens it, and the exchanges follow one after the other.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sojourn_core::qdisc::LinkLayer;
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::scenario::{Capacity, Scenario};
-use sojourn_model::workload::{App, Direction, Entry};
+use sojourn_model::workload::{App, Command, Direction, Entry};
 
 /// Describes the queues and flows of a run.
 pub fn describe(scenario: &Scenario) -> Value {
@@ -173,6 +173,9 @@ fn application(app: &App) -> String {
         App::Video(video) => format!("video in {} qualities", video.ladder.len()),
         App::Rpm(rpm) => format!("a test of responsiveness with up to {} connections", rpm.connections),
         App::Sizes { arrivals, .. } => format!("{} transfers", arrivals.len()),
+        App::Command(Command { argv, at, start, .. }) => {
+            format!("{} at the {} from {}", argv.join(" "), at.name(), Seconds(*start))
+        }
     }
 }
 

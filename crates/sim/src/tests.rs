@@ -12,7 +12,7 @@ use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::{Access, Capacity, Hop, Link, Nic, Pause, QueueSize, Scenario, Trace};
 use sojourn_model::workload::stream::{Codec, Playout, Stream, Transport, Voice};
-use sojourn_model::workload::{App, Delays, Direction, Entry, Exchange, Group, WebConnection, Workload};
+use sojourn_model::workload::{App, Command, Delays, Direction, Entry, Exchange, Group, Host, WebConnection, Workload};
 
 mod bare;
 mod changes;
@@ -358,6 +358,17 @@ fn what_only_linux_has_is_refused_before_anything_runs() {
     assert_eq!(
         crate::refusal(&asked, &NOBODY).as_deref(),
         Some("hop b.reverse: hhf is not built yet in the simulator")
+    );
+}
+
+#[test]
+fn programs_are_refused_before_anything_runs() {
+    let mut asked = dumbbell("codel");
+    let (argv, at) = (vec!["ls".to_owned()].into(), Host::Client);
+    asked.workload.entries[1].app = App::Command(Command { argv, at, start: Time(0), stop: Time::NEVER });
+    assert_eq!(
+        crate::refusal(&asked, &NOBODY).as_deref(),
+        Some("flow bulk1: command: only the live world runs programs; expected --world live")
     );
 }
 

@@ -370,6 +370,93 @@ mod tests {
         assert_eq!(output.links[0].main.queue_delay_ms, None);
     }
 
+    /// The output of a run whose only flow is a program of the user's.
+    fn observed_of_a_program(seen: &[[u8; 64]], played: &Played) -> Output {
+        let flow = "[[flow]]\nkind = \"command\"\nname = \"get\"\ncommand = \"curl {server}\"\nrtt = \"40ms\"\n";
+        let text = format!("duration = \"1s\"\n[[hop]]\nrate = \"10mbit\"\n{flow}");
+        let plan = Plan::load("t.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
+        let (scenario, keep) = (plan.scenario(0).expect("a sound run"), Keep { packets: true, series: false });
+        output(&scenario, MODE, played, (&seen.concat(), b"{}"), ORIGIN, keep).expect("sound files")
+    }
+
+    /// A packet between these ports, as an answer in the other direction or not.
+    fn of_program(mut packet: [u8; 64], ports: [u16; 2], protocol: u8, back: bool) -> [u8; 64] {
+        let [a, b] = if back { [ports[1], ports[0]] } else { ports };
+        packet[24..26].copy_from_slice(&a.to_le_bytes());
+        packet[26..28].copy_from_slice(&b.to_le_bytes());
+        packet[28] = protocol;
+        if back {
+            let (from, to) = packet[16..24].split_at_mut(4);
+            from.swap_with_slice(to);
+        }
+        packet
+    }
+
+    #[test]
+    fn all_packets_between_the_hosts_of_a_program_are_its_own() {
+        let tcp = |link, seq, payload, flags, at, ports| {
+            of_program(packet(link, seq, payload, flags, at, (0, 0)), ports, TCP, link == 1)
+        };
+        let ports = [40_000, 80];
+        let seen = [
+            tcp(0, 7, 0, SYN, 0, ports),
+            tcp(1, 90, 0, SYN | 0x10, 1_000, ports),
+            tcp(0, 8, 1448, 0x10, 2_000, ports),
+            tcp(1, 91, 0, 0x10, 3_000, ports),
+            tcp(1, 91, 1448, 0x10, 4_000, ports),
+            tcp(0, 8, 1448, 0x10, 5_000, ports),
+            // The same ports are used again.
+            tcp(0, 5, 0, SYN, 6_000, ports),
+            tcp(0, 6, 1448, 0x10, 7_000, ports),
+            tcp(0, 6, 0, SYN, 8_000, [40_001, 80]),
+            of_program(packet(0, 5, 100, 0, 9_000, (0, 0)), [53, 53], UDP, false),
+        ];
+        let output = observed_of_a_program(&seen, &Played::default());
+        let mut found: Vec<_> = output.packets.iter().collect();
+        found.sort_by_key(|record| record.arrival);
+        let found: Vec<_> = found.iter().map(|one| (one.link, one.connection, one.kind, one.seq)).collect();
+        use Kind::{Ack, Data, Datagram, Retransmit, Syn};
+        let expected = [
+            (0, 0, Syn, 0),
+            (1, 0, Syn, 0),
+            (0, 0, Data, 0),
+            (1, 0, Ack, 0),
+            (1, 0, Data, 0),
+            (0, 0, Retransmit, 0),
+            (0, 1, Syn, 0),
+            (0, 1, Data, 0),
+            (0, 2, Syn, 0),
+            (0, 3, Datagram, 5),
+        ];
+        // The number in an ACK is that of the segment after the SYN's, of which this format's packets tell nothing.
+        let plain = |&(link, connection, kind, seq): &(u16, u32, Kind, u32)| {
+            (link, connection, kind, if kind == Ack { 0 } else { seq })
+        };
+        assert_eq!(found.iter().map(plain).collect::<Vec<_>>(), expected);
+        assert_eq!(output.flows[0].main.packets, 9, "all but the ACK");
+        assert_eq!(output.links.iter().map(|link| link.main.delivered_packets).collect::<Vec<_>>(), [7, 3]);
+    }
+
+    #[test]
+    fn the_end_of_a_program_is_in_its_row() {
+        let program = crate::flows::played::Program {
+            entry: 0,
+            argv: ["curl", "10.1.0.1"].map(str::to_owned).to_vec(),
+            exit: Some(7),
+            signal: None,
+            stopped: false,
+            times: [500_000_000, 750_000_000],
+            said: ["out", "err"].map(str::to_owned),
+        };
+        let output = observed_of_a_program(&[], &Played { programs: vec![program], ..Played::default() });
+        let found = serde_json::to_value(&output.flows[0].main).expect("plain values");
+        let expected = serde_json::json!({
+            "argv": ["curl", "10.1.0.1"], "exit": 7, "signal": null, "stopped": false,
+            "started_s": 0.5, "ended_s": 0.75, "stdout": "out", "stderr": "err",
+        });
+        assert_eq!((&found["command"], &found["cc"]), (&expected, &Value::Null));
+    }
+
     #[test]
     fn packets_of_nobody_are_left_out() {
         let mut foreign = packet(0, 8, 1448, 0x10, 5_000, (0, 0));

@@ -186,10 +186,11 @@ impl Net for &mut World {
         if by > LATE { invalid(format!("the guest was late by {by}")) } else { Ok(()) }
     }
 
-    fn tick(&mut self, now: Time) -> io::Result<()> {
+    fn tick(&mut self, now: Time) -> io::Result<bool> {
         fs::write(self.folder.join(PROGRESS), now.0.to_string())?;
         count::read_byte_limits(&self.cards, &self.folder)?;
-        link::collect(&self.folder.join(SEEN))
+        link::collect(&self.folder.join(SEEN))?;
+        Ok(true)
     }
 
     fn over(&mut self) -> io::Result<()> {

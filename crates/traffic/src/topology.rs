@@ -412,9 +412,9 @@ impl Network {
     /// that Linux takes from a route: initial window, ECN, minimum RTO and quick ACKs. The default route has the
     /// metrics of most flows.
     fn host_routes(&self, scenario: &Scenario, place: Place, chosen: impl Fn(&Entry) -> bool) -> Vec<Route> {
-        let (second, router, far) = match place {
-            Place::Left(hop) => (LEFT + hop, Place::Router(hop), Direction::Right),
-            Place::Right(hop) => (RIGHT + hop, Place::Router(hop + 1), Direction::Left),
+        let (second, router, [near, far]) = match place {
+            Place::Left(hop) => (LEFT + hop, Place::Router(hop), [Direction::Left, Direction::Right]),
+            Place::Right(hop) => (RIGHT + hop, Place::Router(hop + 1), [Direction::Right, Direction::Left]),
             Place::Router(_) => return Vec::new(),
         };
         let Some((device, gateway)) = self.towards(place, router) else { return Vec::new() };
@@ -427,19 +427,21 @@ impl Network {
             *counts.entry(metrics(entry)).or_default() += 1;
         }
         let common = counts.iter().max_by_key(|(_, count)| **count).map(|(metrics, _)| *metrics);
-        let out = |(to, length): (Ipv4Addr, u8), metrics| Route {
+        let out = |(to, length): (Ipv4Addr, u8), source: Option<Ipv4Addr>, metrics| Route {
             to: (to.into(), length),
             via: Some(gateway.into()),
             device: device.to_owned(),
-            source: None,
+            source: source.map(IpAddr::V4),
             metrics,
         };
-        routes.push(out((Ipv4Addr::UNSPECIFIED, 0), common));
+        routes.push(out((Ipv4Addr::UNSPECIFIED, 0), None, common));
         let mut known = BTreeSet::new();
         for (row, entry) in flows {
-            let (own, address) = (metrics(entry), address(far, entry, row));
-            if Some(own) != common && known.insert(address) {
-                routes.push(out((address, 32), Some(own)));
+            let (own, to) = (metrics(entry), address(far, entry, row));
+            // A program of the user's binds no address: its packets must leave with that of its row.
+            let source = matches!(entry.app, App::Command(_)).then(|| address(near, entry, row));
+            if (source.is_some() || Some(own) != common) && known.insert(to) {
+                routes.push(out((to, 32), source, Some(own)));
             }
         }
         routes
@@ -708,6 +710,19 @@ mod tests {
         assert_eq!(lines.len(), 3);
         assert!(lines.iter().any(|line| line.contains("initcwnd 3 rto_min 200ms features ecn")), "{lines:?}");
         assert!(lines.iter().any(|line| line.contains("initcwnd 10 rto_min 200ms")), "{lines:?}");
+    }
+
+    #[test]
+    fn packets_of_a_program_leave_with_the_address_of_its_row() {
+        let program = TWO_HOPS.replace("kind = \"bulk\"", "kind = \"command\"\ncommand = \"ls\"");
+        let scenario = scenario(&program);
+        for (place, line) in [
+            (Place::Left(0), "route add 10.102.0.1 via 172.16.0.5 dev left0 src 10.1.0.1 "),
+            (Place::Right(1), "route add 10.1.0.1 via 172.16.0.8 dev right1 src 10.102.0.1 "),
+        ] {
+            let lines = said(&Network::new(&scenario), &scenario, place);
+            assert!(lines.iter().any(|one| one.starts_with(line)), "{lines:?}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import importlib
+import shlex
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -369,6 +370,19 @@ def name_invalid(runs: Sequence[RunRecord]) -> None:
         if "invalid" in one.versions:
             where = f"{set_text(one.result['set'])}, seed {one.result['seed']}"
             click.echo(f"sojourn: not valid: {where}: {one.versions['invalid']}", err=True)
+
+
+def name_failed(runs: Sequence[RunRecord]) -> None:
+    """Prints the programs of flows that failed, a line each, to stderr. Only the world `live` has any."""
+    for one in runs:
+        for flow in one.result["flows"]:
+            command = flow.get("command")
+            if command is None or command["stopped"] or command["exit"] == 0:
+                continue
+            how = f"signal {command['signal']}" if command["exit"] is None else f"exit code {command['exit']}"
+            last = "".join(f": {line}" for line in command["stderr"].strip().splitlines()[-1:])
+            where = f"{set_text(one.result['set'])}, seed {one.result['seed']}"
+            click.echo(f"sojourn: flow {flow['name']}: {shlex.join(command['argv'])}: {how}, {where}{last}", err=True)
 
 
 def warn(warnings: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ from sojourn.cli.base import (
     library_options,
     load_plan,
     many,
+    name_failed,
     name_invalid,
     name_skipped,
     out_option,
@@ -187,6 +188,7 @@ def run(
     # The plan's own are first, and named already.
     name_skipped(done.skipped[len(plan.skipped) :])
     name_invalid(done.runs)
+    name_failed(done.runs)
     if done.spared:
         click.echo(f"sojourn: {NOT_RANDOM}", err=True)
     page = None

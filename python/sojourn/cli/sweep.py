@@ -16,6 +16,7 @@ from sojourn.cli.base import (
     library_options,
     load_plan,
     many,
+    name_failed,
     name_invalid,
     name_skipped,
     open_store,
@@ -136,6 +137,7 @@ def sweep(
     # The plan's own are first, and named already.
     name_skipped(done.skipped[len(plan.skipped) :])
     name_invalid(done.runs)
+    name_failed(done.runs)
     warn(opened.damaged)
     if done.spared:
         click.echo(f"sojourn: {NOT_RANDOM}", err=True)

@@ -76,9 +76,9 @@ class Hosts:
             progress.tell(played_s(folder))
             return progress.stopped
 
-        command, environment = [str(find_program()), str(folder.resolve())], {"PATH": os.environ.get("PATH", "")}
-        limit_s = duration_s + PATIENCE_S
-        end = supervise(command, "/", environment, cpu=None, timeout_s=limit_s, stop=watch, pinned=False)
+        command, limit_s = [str(find_program()), str(folder.resolve())], duration_s + PATIENCE_S
+        # The programs of a scenario have the environment and the working directory of this process.
+        end = supervise(command, ".", dict(os.environ), cpu=None, timeout_s=limit_s, stop=watch, pinned=False)
         if end.verdict == "stop":
             return None
         answer = answer_of(folder, end)

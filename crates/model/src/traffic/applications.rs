@@ -10,10 +10,10 @@ use crate::document::Kind;
 use crate::error::Error;
 use crate::read::{Field, Reader};
 use crate::units;
-use crate::workload::Group;
 use crate::workload::page::Fixed;
 use crate::workload::stream::{Codec, Playout, SMALLEST, Transport, Voice};
 use crate::workload::video::Rule;
+use crate::workload::{Group, Host};
 
 /// The application of a flow and its parameters.
 pub(crate) enum What {
@@ -27,12 +27,13 @@ pub(crate) enum What {
     Video { chunk: Span, buffer: Span, ladder: Vec<Rate>, rule: Rule },
     Rpm { interval: Span, connections: u32, tls: bool },
     Sizes { rate: f64, file: Option<Arc<Vec<u64>>>, group: Option<usize> },
+    Command { argv: Arc<[String]>, at: Host },
 }
 
 /// Returns whether flows of this kind run over TCP.
 pub(super) fn is_over_tcp(reader: &Reader<'_>, kind: &str) -> Result<bool, Error> {
     match kind {
-        "pings" | "cbr" | "voip" => Ok(false),
+        "pings" | "cbr" | "voip" | "command" => Ok(false),
         "onoff" => Ok(reader.field("transport")?.choice()? == "tcp"),
         _ => Ok(true),
     }
@@ -41,7 +42,7 @@ pub(super) fn is_over_tcp(reader: &Reader<'_>, kind: &str) -> Result<bool, Error
 impl What {
     /// Returns whether the application runs over TCP.
     pub(super) fn has_tcp(&self) -> bool {
-        !matches!(self, What::Pings { .. } | What::Stream { transport: Transport::Udp, .. })
+        !matches!(self, What::Pings { .. } | What::Command { .. } | What::Stream { transport: Transport::Udp, .. })
     }
 
     pub(super) fn read(
@@ -77,6 +78,7 @@ impl What {
                 let file = reader.given("file").map(|field| sizes_file(&field)).transpose()?;
                 What::Sizes { rate: reader.field("rate")?.number()?, file, group }
             }
+            "command" => command(reader)?,
             kind => panic!("bug: kind {kind} is in the table, but is not read"),
         })
     }
@@ -164,6 +166,72 @@ fn rpm(reader: &Reader<'_>) -> Result<What, Error> {
     Ok(What::Rpm { interval, connections, tls: reader.field("tls")?.flag()? })
 }
 
+/// Words that a shell would not pass on to the program.
+const SHELL: &[&str] = &["|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1"];
+
+fn command(reader: &Reader<'_>) -> Result<What, Error> {
+    let field = reader.field("command")?;
+    let argv: Vec<String> = match field.items() {
+        Some(items) => items.iter().map(|item| item.text().map(str::to_owned)).collect::<Result<_, _>>()?,
+        None => {
+            let words = split(field.text()?).map_err(|problem| field.fault(problem))?;
+            if let Some(word) = words.iter().find(|word| SHELL.contains(&word.as_str())) {
+                field.warn(&format!("no shell runs it: {word} is an argument; for a shell write sh -c '…'"));
+            }
+            words
+        }
+    };
+    if argv.first().is_none_or(String::is_empty) {
+        return Err(field.unexpected());
+    }
+    if argv.iter().any(|word| word.contains('\0')) {
+        return Err(field.fault("expected words without the character NUL"));
+    }
+    let at = if reader.field("at")?.choice()? == "server" { Host::Server } else { Host::Client };
+    Ok(What::Command { argv: argv.into(), at })
+}
+
+/// Splits a text into words as a POSIX shell does (Shell Command Language, 2.2 Quoting), without expansions.
+fn split(text: &str) -> Result<Vec<String>, String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut rest = text.chars();
+    let unclosed = |quote: char| format!("expected a closing {quote}");
+    while let Some(c) = rest.next() {
+        if c.is_ascii_whitespace() {
+            words.extend(word.take());
+            continue;
+        }
+        let word = word.get_or_insert_default();
+        match c {
+            '\'' => loop {
+                match rest.next().ok_or_else(|| unclosed(c))? {
+                    '\'' => break,
+                    inside => word.push(inside),
+                }
+            },
+            '"' => loop {
+                match rest.next().ok_or_else(|| unclosed(c))? {
+                    '"' => break,
+                    '\\' => match rest.next().ok_or_else(|| unclosed(c))? {
+                        '\n' => {}
+                        escaped @ ('"' | '\\' | '$' | '`') => word.push(escaped),
+                        other => word.extend(['\\', other]),
+                    },
+                    inside => word.push(inside),
+                }
+            },
+            '\\' => match rest.next().ok_or("expected a character after the last \\")? {
+                '\n' => {}
+                escaped => word.push(escaped),
+            },
+            plain => word.push(plain),
+        }
+    }
+    words.extend(word);
+    Ok(words)
+}
+
 fn voice(reader: &Reader<'_>) -> Result<What, Error> {
     let (codec, playout) = (reader.field("codec")?, reader.field("playout")?);
     let codec = Codec::named(codec.choice()?).ok_or_else(|| codec.unexpected())?;
@@ -232,4 +300,25 @@ fn group(field: &Field<'_>, groups: &[Group]) -> Result<usize, Error> {
     let names = groups.iter().map(|group| group.name.as_str());
     let found = names.clone().position(|group| group == name);
     found.ok_or_else(|| field.fault("unknown group: expected the name of a [[group]]").nearest(name, names))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_split_as_a_shell_splits_it() {
+        for (text, words) in [
+            ("iperf3 -c {server}  -t 10 ", &["iperf3", "-c", "{server}", "-t", "10"][..]),
+            ("a 'b \"c' \"d 'e\" f", &["a", "b \"c", "d 'e", "f"]),
+            (r#"a\ b "c\"d" "\e" '\f' "" x''y"#, &["a b", "c\"d", "\\e", "\\f", "", "xy"]),
+            ("a\nb\\\nc", &["a", "bc"]),
+            (" \t", &[]),
+        ] {
+            assert_eq!(split(text).expect(text), words, "{text}");
+        }
+        for (text, problem) in [("a 'b", "a closing '"), ("a \"b\\", "a closing \""), ("a \\", "after the last \\")] {
+            assert!(split(text).expect_err(text).contains(problem), "{text}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! draws of a flow therefore depend neither on the discipline nor on the other flows.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Span, Time};
@@ -11,7 +12,7 @@ use super::rpm::Rpm;
 use super::stream::{self, Stream};
 use super::video::Video;
 use super::webs::Webs;
-use super::{App, Delays, Direction, Entry, User, Workload, sizes};
+use super::{App, Command, Delays, Direction, Entry, User, Workload, sizes};
 use crate::describe::Description;
 use crate::scenario::{Hop, Link, Scenario};
 use crate::traffic::{Flow, Place, What};
@@ -166,6 +167,7 @@ fn app(flow: &Flow, i: usize, name: &str, Common { seed, duration, webs }: Commo
             let file = file.as_ref().map(|sizes| &sizes[..]);
             App::Sizes { arrivals: sizes::arrivals(seed, name, *rate, file, (start, end)), group: *group }
         }
+        What::Command { argv, at } => App::Command(Command { argv: Arc::clone(argv), at: *at, start, stop }),
     }
 }
 

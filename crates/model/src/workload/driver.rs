@@ -238,6 +238,8 @@ impl<'a> Driver<'a> {
                 | App::Rpm(Rpm { start, stop, .. }) => Some(*start).filter(|start| start < stop),
                 App::Web { connections } => connections.first().map(|connection| connection.start),
                 App::Sizes { arrivals, .. } => arrivals.first().map(|arrival| arrival.0),
+                // A world with programs starts them itself.
+                App::Command(_) => None,
             };
             let is_drawn = matches!(entry.app, App::Web { .. } | App::Sizes { .. });
             if let Some(at) = at {
@@ -355,6 +357,7 @@ impl<'a> Driver<'a> {
                 self.arrival(now, row, arrivals[at].1, *group, stack)?;
                 arrivals.get(at + 1).map(|arrival| arrival.0)
             }
+            App::Command(_) => None,
         };
         if let Some(at) = next.filter(|&at| at != Time::NEVER) {
             stack.post(at, Event::Act(row));

@@ -371,12 +371,40 @@ fn streams_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn what_comes_later_says_so() {
-    for (from, to) in [("kind = \"bulk\"", "kind = \"command\""), ("kind = \"bulk\"", "kind = \"bulk\"\ncc = \"bbr2\"")]
-    {
-        let error = error(from, to);
-        assert!(error.not_built && error.to_string().contains("not built yet"), "{error}");
+fn a_command_that_makes_no_sense_is_refused() {
+    let flow = |text: &str| error("kind = \"bulk\"", &format!("kind = \"command\"\n{text}"));
+    let key = "flow.command0.command";
+    says(&flow(""), 8, key, "missing: expected a program and its arguments");
+    for empty in ["\"\"", "\" \"", "[]", "[\"\"]", "7", "[\"ls\", 7]"] {
+        says(&flow(&format!("command = {empty}")), 10, key, "expected a program and its arguments");
     }
+    says(&flow("command = \"sh -c 'ls\""), 10, key, "expected a closing '");
+    says(&flow("command = 'sh -c \"ls'"), 10, key, "expected a closing \"");
+    says(&flow("command = [\"a\\u0000b\"]"), 10, key, "without the character NUL");
+    says(&flow("command = \"ls\"\nat = \"router\""), 11, "flow.command0.at", "expected one of client, server");
+    says(&flow("command = \"ls\"\nat = \"sever\""), 11, "flow.command0.at", "did you mean \"server\"?");
+    says(&flow("comand = \"ls\""), 10, "flow.command0.comand", "did you mean \"command\"?");
+    says(&flow("command = \"ls\"\nstart = \"2s\"\nstop = \"1s\""), 12, "flow.command0.stop", "after the start");
+    for of_ours in
+        ["cc = \"cubic\"", "direction = \"left\"", "dscp = \"EF\"", "tunnel = \"t\"", "user = \"u\"", "pool = true"]
+    {
+        let name = of_ours.split(' ').next().expect("a key");
+        let text = flow(&format!("command = \"ls\"\n{of_ours}"));
+        says(&text, 11, &format!("flow.command0.{name}"), "does not belong to kind = \"command\"");
+    }
+}
+
+#[test]
+fn a_command_that_looks_like_a_line_for_a_shell_has_a_warning() {
+    let text = SOUND.replacen("kind = \"bulk\"", "kind = \"command\"\ncommand = \"ls | wc\"", 1);
+    let plan = load(text.as_bytes(), &LoadOptions::default()).expect("sound");
+    assert!(plan.warnings.iter().any(|one| one.contains("no shell runs it: | is an argument")), "{:?}", plan.warnings);
+}
+
+#[test]
+fn what_comes_later_says_so() {
+    let cc = error("kind = \"bulk\"", "kind = \"bulk\"\ncc = \"bbr2\"");
+    assert!(cc.not_built && cc.to_string().contains("not built yet"), "{cc}");
     let error = error("codel limit 100", "etf clockid CLOCK_TAI");
     assert!(error.not_built && error.to_string().contains("use fq for pacing"), "{error}");
 }

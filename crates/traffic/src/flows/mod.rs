@@ -18,8 +18,8 @@ use std::os::fd::OwnedFd;
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Span, Time};
 use sojourn_model::scenario::Scenario;
-use sojourn_model::workload::Entry;
 use sojourn_model::workload::driver::{Driver, Event, Observation};
+use sojourn_model::workload::{App, Entry};
 
 use crate::topology::Place;
 use played::Played;
@@ -74,12 +74,11 @@ pub trait Net {
     /// # Errors
     /// This makes the run invalid.
     fn late(&mut self, by: Span) -> io::Result<()>;
-    /// A second of the run is over.
-    fn tick(&mut self, now: Time) -> io::Result<()>;
-    /// Returns whether the run is to end before its time.
-    fn is_stopped(&self) -> bool {
-        false
-    }
+    /// A second of the run is over. Returns whether the run goes on.
+    ///
+    /// # Errors
+    /// The run must not go on.
+    fn tick(&mut self, now: Time) -> io::Result<bool>;
     /// Called at the end of the run, while all its sockets are still open.
     fn over(&mut self) -> io::Result<()>;
     /// Asks the kernel to read from a socket and discard the data. Returns whether the kernel does so.
@@ -107,7 +106,7 @@ pub struct Flows<'a, N> {
 }
 
 impl<'a, N: Net> Flows<'a, N> {
-    /// Opens a listening socket on every host. No application has started. `changes` are the times at which links change.
+    /// Opens a listening socket on every host of the flows. No application has started. `changes` are the times at which links change.
     ///
     /// # Errors
     /// The operating system refuses a socket.
@@ -120,7 +119,12 @@ impl<'a, N: Net> Flows<'a, N> {
     ) -> io::Result<Self> {
         let mut reactor = Reactor::new(origin)?;
         let mut listeners = Vec::new();
-        for &place in places.iter().filter(|place| !matches!(place, Place::Router(_))) {
+        let entries = &scenario.workload.entries;
+        // Programs of the user's listen for themselves.
+        let ours = || entries.iter().filter(|entry| !matches!(entry.app, App::Command(_)));
+        let ends_at =
+            |place: &Place| ours().any(|Entry { via, .. }| [Place::Left(via.0), Place::Right(via.1)].contains(place));
+        for &place in places.iter().filter(|place| ends_at(place)) {
             let listener = net.inside(place, || socket::listen(SERVICE))?;
             reactor.watch_listener(&listener, LISTENERS + listeners.len() as u64)?;
             listeners.push(listener);
@@ -130,11 +134,11 @@ impl<'a, N: Net> Flows<'a, N> {
         }
         reactor.post(Time::ZERO + TICK, Act::Tick);
         let (seed, end) = (scenario.seed, scenario.duration);
-        let sockets = Sockets::new(&scenario.workload.entries, end, net, reactor, listeners);
+        let sockets = Sockets::new(entries, end, net, reactor, listeners);
         Ok(Flows { driver: Driver::new(scenario), sockets, seed, end })
     }
 
-    /// Plays until the end of the run, or until at most a tick after the network is stopped.
+    /// Plays until the end of the run, or until the network says so.
     ///
     /// # Errors
     /// The operating system refuses something, or a connection fails. The run is then invalid.
@@ -144,7 +148,7 @@ impl<'a, N: Net> Flows<'a, N> {
         let mut ready = Vec::new();
         loop {
             let now = self.sockets.reactor.now();
-            if now >= self.end || self.sockets.net.is_stopped() {
+            if now >= self.end {
                 break;
             }
             while let Some((at, act)) = self.sockets.reactor.due(now) {
@@ -169,7 +173,10 @@ impl<'a, N: Net> Flows<'a, N> {
             Act::Change(number) => self.sockets.net.change(number),
             Act::Tick => {
                 self.sockets.reactor.post(now + TICK, Act::Tick);
-                self.sockets.net.tick(now)
+                if !self.sockets.net.tick(now)? {
+                    self.end = now;
+                }
+                Ok(())
             }
             Act::App(event) => self.driver.act(now, event, &mut self.sockets),
         }

@@ -56,6 +56,25 @@ pub struct Socket {
     pub rcv_wnd: u32,
 }
 
+/// A program of the user's.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Program {
+    /// The index of its row.
+    pub entry: u32,
+    /// The program and its arguments, with the addresses of the hosts in them.
+    pub argv: Vec<String>,
+    /// Its exit code; `None` if a signal ended it.
+    pub exit: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// Whether it was ended by its `stop` or by the end of the run.
+    pub stopped: bool,
+    /// The times at which it was started and had ended, in nanoseconds of the run.
+    pub times: [u64; 2],
+    /// The ends of its standard output and its standard error.
+    pub said: [String; 2],
+}
+
 /// The record of a run.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]
@@ -68,6 +87,8 @@ pub struct Played {
     pub unfinished: Vec<u64>,
     /// The counters of TCP at both ends of each open connection.
     pub sockets: Vec<Socket>,
+    /// The programs of the user's, in the order of their rows.
+    pub programs: Vec<Program>,
 }
 
 impl Played {

@@ -4,13 +4,13 @@ use std::iter::Peekable;
 use std::vec::IntoIter;
 
 use sojourn_core::units::{Span, Time};
-use sojourn_measure::{FlowMeter, FlowReport, flow_reports, flow_setup};
+use sojourn_measure::{CommandRun, FlowMeter, FlowReport, flow_reports, flow_setup};
 use sojourn_model::records::{Fate, Kind, PacketRecord};
 use sojourn_model::scenario::Scenario;
 use sojourn_model::workload::driver::Observation;
-use sojourn_model::workload::{Direction, Entry};
+use sojourn_model::workload::{App, Direction, Entry};
 
-use crate::flows::played::Played;
+use crate::flows::played::{Played, Program};
 use crate::probe::Record;
 use crate::topology;
 
@@ -39,10 +39,15 @@ impl<'a> Flows<'a> {
     /// Handles a packet's arrival at a link.
     pub fn packet(&mut self, record: &PacketRecord) {
         self.applications(|at| at < record.arrival);
-        let (entry, meter) = (record.entry as usize, &mut self.meters[record.entry as usize]);
-        if matches!(record.kind, Kind::Data | Kind::Retransmit | Kind::Syn)
-            && is_first(record.link, &self.scenario.workload.entries[entry])
-        {
+        let meter = &mut self.meters[record.entry as usize];
+        let entry = &self.scenario.workload.entries[record.entry as usize];
+        let is_sent = match record.kind {
+            Kind::Data | Kind::Retransmit | Kind::Syn => true,
+            Kind::Ack => false,
+            // The applications report those of flows of ours.
+            Kind::Datagram | Kind::Ping => matches!(entry.app, App::Command(_)),
+        };
+        if is_sent && is_first(record.link, entry) {
             meter.sent(record.arrival, 1);
         }
         if matches!(record.fate, Fate::Dropped(_)) {
@@ -64,7 +69,12 @@ impl<'a> Flows<'a> {
         self.applications(|_| true);
         let unfinished = self.played.unfinished.iter().copied().chain(std::iter::repeat(0));
         let setup = |entry: &Entry| flow_setup(self.scenario, entry, self.series);
-        flow_reports(self.scenario, self.meters, unfinished, setup)
+        let mut reports = flow_reports(self.scenario, self.meters, unfinished, setup);
+        let rows = self.scenario.workload.pools();
+        for program in &self.played.programs {
+            reports[rows[program.entry as usize]].main.command = Some(Box::new(command(program)));
+        }
+        reports
     }
 
     /// Handles the events of applications whose times are `due`.
@@ -73,6 +83,13 @@ impl<'a> Flows<'a> {
             self.meters[entry as usize].observe(Time(at), seen);
         }
     }
+}
+
+fn command(program: &Program) -> CommandRun {
+    let [stdout, stderr] = program.said.clone();
+    let [started_s, ended_s] = program.times.map(|at| Time(at).as_secs_f64());
+    let Program { exit, signal, stopped, .. } = *program;
+    CommandRun { argv: program.argv.clone(), exit, signal, stopped, started_s, ended_s, stdout, stderr }
 }
 
 /// Returns whether a flow's data enters the path at this link. Web and video flows send data from both ends and enter

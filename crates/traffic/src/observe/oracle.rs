@@ -202,7 +202,7 @@ fn applications() -> impl Strategy<Value = Played> {
     (prop::collection::vec(connection, 0..20), events).prop_map(|(mut connections, events)| {
         connections.sort_by_key(|one| one.opened);
         let events = events.into_iter().map(|(at, entry, seen)| (at * 2 * MS, entry, seen)).collect();
-        Played { connections, events, unfinished: vec![3, 0, 1], sockets: Vec::new() }
+        Played { connections, events, unfinished: vec![3, 0, 1], ..Played::default() }
     })
 }
 

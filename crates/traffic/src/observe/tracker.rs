@@ -1,5 +1,8 @@
 //! Assigns packets to flows and connections by host address and port, and to segments by the connection's initial
-//! sequence number.
+//! sequence number. All packets between the hosts of a program of the user's are its own.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
 
 use sojourn_core::packet::Ecn;
 use sojourn_core::qdisc::DropReason;
@@ -7,6 +10,7 @@ use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_model::records::{Fate, Kind, PacketRecord};
 use sojourn_model::scenario::{Capacity, Scenario};
+use sojourn_model::workload::App;
 
 use super::time;
 use crate::flows::played::Played;
@@ -17,6 +21,7 @@ use crate::topology;
 
 const FIN: u8 = 0x01;
 pub const SYN: u8 = 0x02;
+const ACK: u8 = 0x10;
 pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
 const ICMP: u8 = 1;
@@ -60,7 +65,13 @@ pub struct Tracker<'a> {
     /// The connections of each entry, sorted by port and then by time of opening.
     opened: Vec<Vec<Opened>>,
     known: Vec<Known>,
+    /// The last connection of a program's row between these hosts and ports, with the lower address first, and the
+    /// address and the port of its opener.
+    of_programs: HashMap<Ends, (u32, (Ipv4Addr, u16))>,
 }
+
+/// The row of a program, the protocol, and both ends of a connection, the lower one first.
+type Ends = (u32, u8, [(Ipv4Addr, u16); 2]);
 
 impl<'a> Tracker<'a> {
     /// Creates a tracker. `origin` is time zero on the guest's clock.
@@ -73,7 +84,14 @@ impl<'a> Tracker<'a> {
         }
         opened.iter_mut().for_each(|connections| connections.sort_by_key(|one| (one.port, one.at)));
         let fresh = Known { high: vec![[0; 2]; scenario.hops.len() * 2].into(), ..Known::default() };
-        Tracker { scenario, mode, origin, opened, known: vec![fresh; played.connections.len()] }
+        Tracker {
+            scenario,
+            mode,
+            origin,
+            opened,
+            known: vec![fresh; played.connections.len()],
+            of_programs: HashMap::new(),
+        }
     }
 
     /// Returns a packet's record; `None` if it belongs to no flow.
@@ -109,14 +127,51 @@ impl<'a> Tracker<'a> {
     pub fn departure(&self, record: &Record, link: usize) -> Option<(Time, u32)> {
         match record {
             Record::Packet(packet) if usize::from(packet.link) == link => {
-                let left = !matches!(packet.fate, probe::Fate::Dropped(_)) && self.owner(packet).is_some();
+                let is_known = self.program(packet).is_some() || self.flow(packet).is_some();
+                let left = !matches!(packet.fate, probe::Fate::Dropped(_)) && is_known;
                 left.then(|| (time(packet.end, self.origin), packet.bytes))
             }
             _ => None,
         }
     }
 
-    fn owner(&self, packet: &Packet) -> Option<Owner> {
+    fn owner(&mut self, packet: &Packet) -> Option<Owner> {
+        match self.program(packet) {
+            Some(entry) => Some(self.connection(packet, entry)),
+            None => self.flow(packet),
+        }
+    }
+
+    /// Returns the row of the program of the user's between whose hosts the packet goes.
+    fn program(&self, packet: &Packet) -> Option<u32> {
+        let row = topology::entry_of(packet.hosts)?;
+        let entry = self.scenario.workload.entries.get(row)?;
+        matches!(entry.app, App::Command(_)).then_some(row as u32)
+    }
+
+    /// Returns the connection of a packet of a program's row. A SYN with another number begins the next connection
+    /// between the same ends.
+    fn connection(&mut self, packet: &Packet, entry: u32) -> Owner {
+        let [from, to] = [0, 1].map(|end| (packet.hosts[end], packet.ports[end]));
+        let ends = (entry, packet.protocol, if from < to { [from, to] } else { [to, from] });
+        let opens = packet.protocol == TCP && packet.flags & (SYN | ACK) == SYN;
+        let known = self.of_programs.get(&ends).copied();
+        let is_new = |&(number, _): &(u32, _)| opens && self.known[number as usize].isn[0] != Some(packet.seq);
+        let (connection, opener) = match known.filter(|known| !is_new(known)) {
+            Some(known) => known,
+            None => {
+                let fresh = Known { high: vec![[0; 2]; self.scenario.hops.len() * 2].into(), ..Known::default() };
+                self.known.push(fresh);
+                let new = (self.known.len() as u32 - 1, from);
+                self.of_programs.insert(ends, new);
+                new
+            }
+        };
+        Owner { entry, connection, side: usize::from(from != opener) }
+    }
+
+    /// Returns the owner of a packet of a flow of ours.
+    fn flow(&self, packet: &Packet) -> Option<Owner> {
         let entry = topology::entry_of(packet.hosts)?;
         let (port, side) = match (packet.protocol, packet.ports) {
             (ICMP, _) => (FIRST_PORT, 0),
