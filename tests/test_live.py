@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -29,7 +30,7 @@ from conftest import ROOT, Run, live_or_skip, skip_loudly
 from sojourn import _core, doctor, watch
 from sojourn.errors import Refusal
 from sojourn.link import Link, plan_of
-from sojourn.live.run import find_program
+from sojourn.live.run import Hosts, find_program, lacking_in_kernel
 
 HOW_TO = "docs/how-to/run-a-program-behind-a-link.md"
 SCENARIO = """\
@@ -85,7 +86,8 @@ def test_a_run_has_the_measures_of_every_world_and_says_how_true_it_is(
     assert hop["stats"]["packets"] >= hop["delivered_packets"]
     said = run["live"]
     assert said["late_us"].startswith("p50 ")
-    assert set(said) - {"invalid"} == {"late_us", "realtime", "cpu_share"}
+    assert set(said) - {"invalid"} == {"engine", "late_us", "realtime", "cpu_share"}
+    assert said["engine"] == "ours"
 
 
 def test_a_capture_has_every_packet_with_its_sojourn_and_fate(live: None, sojourn: Run, tmp_path: Path) -> None:
@@ -171,6 +173,112 @@ def traced(sojourn: Run, folder: Path, *words: str, scenario: str = SCENARIO) ->
     return folder / "traces"
 
 
+# ---- queues of the host's kernel ----
+
+
+def needs_in_kernel(*lines: str) -> None:
+    """Skips if this host's kernel lacks one of these disciplines."""
+    try:
+        lacking = lacking_in_kernel(lines)
+    except Refusal as error:
+        skip_loudly(str(error))
+    for line, reason in lacking.items():
+        skip_loudly(f"{line}: {reason}")
+
+
+RECORD = struct.Struct("<BBBBHHIIIIHHBxxxIIQQQ")
+"""A record of a packet, as crates/traffic/src/probe.rs describes it."""
+
+
+@pytest.mark.parametrize("line", ["pfifo limit 50", "bfifo limit 60000", "pfifo_head_drop limit 50"])
+def test_the_kernels_own_discipline_has_the_sojourns_and_drops_that_its_limit_gives(
+    live: None, sojourn: Run, tmp_path: Path, line: str
+) -> None:
+    needs_in_kernel("htb rate 1mbit", line)
+    file = tmp_path / "live.toml"
+    file.write_text(SCENARIO.replace('"fq_codel"', f'"{line}"'))
+    done = sojourn("run", file, "--world", "live", "--engine", "tc", "--keep", tmp_path / "kept", "-f", "json")
+    (run,) = json.loads(done.stdout)["runs"]
+    assert run["live"]["engine"] == "tc"
+    assert run["live"]["late_arrivals_us"].startswith("p50 ")
+    hop = run["hops"]["bottleneck"]
+    assert hop["drops"] > 0
+    assert hop["delivered_packets"] > 1000, "at 20 Mbit/s in two seconds"
+    # 50 packets of 1514 bytes take 30 ms, and 60 kB 24 ms; lateness on a busy host adds to it.
+    assert 20 < hop["sojourn_ms"]["max"] < 45
+    truth = json.loads((tmp_path / "kept/0000/ended.json").read_text())["truth"]
+    assert truth["inferred_drops"] == truth["kernel_drops"] > 0
+    counted = json.loads((tmp_path / "kept/0000/counted.json").read_text())["links"]
+    assert counted[0]["kind"] == line.split()[0]
+    fates = [one[1:3] for one in RECORD.iter_unpack((tmp_path / "kept/0000/seen.bin").read_bytes()) if one[0] == 0]
+    assert sum(fate == 1 for fate, _ in fates) == truth["kernel_drops"]
+    assert hop["stats"]["kind"] == line.split()[0]
+
+
+def test_a_rate_step_changes_the_kernels_rate(live: None, sojourn: Run, tmp_path: Path) -> None:
+    needs_in_kernel("htb rate 1mbit", "pfifo limit 50")
+    file = tmp_path / "live.toml"
+    steps = SCENARIO.replace('"20mbit"', '[["0s","20mbit"],["1s","5mbit"]]').replace('"fq_codel"', '"pfifo limit 50"')
+    file.write_text(steps.replace('duration = "2s"', 'duration = "3s"\nmeasure = ["1.5s", "end"]'))
+    done = sojourn("run", file, "--world", "live", "--engine", "tc", "-f", "json")
+    (run,) = json.loads(done.stdout)["runs"]
+    assert sum(flow["goodput_mbit"] for flow in run["flows"] if flow["kind"] == "bulk") == pytest.approx(4.7, rel=0.1)
+
+
+def test_a_discipline_that_the_kernel_lacks_is_skipped_by_name(live: None, sojourn: Run, tmp_path: Path) -> None:
+    needs_in_kernel("htb rate 1mbit", "pfifo limit 50")
+    lacking = [kind for kind in ("fq_codel", "cake", "fq_pie") if lacking_in_kernel([kind])]
+    if not lacking:
+        skip_loudly("this kernel has every discipline")
+    shaped = f"tbf rate 1mbit burst 5kb limit 9000 child {lacking[0]}"
+    assert f"has no {lacking[0]}; modprobe sch_{lacking[0]}" in lacking_in_kernel([shaped])[shaped]
+    file = tmp_path / "live.toml"
+    file.write_text(SCENARIO)
+    refused = sojourn(
+        "run", file, "--world", "live", "--engine", "tc", "--set", f"hop.bottleneck.qdisc={lacking[0]}", code=2
+    )
+    assert f"has no {lacking[0]}; modprobe sch_{lacking[0]}" in refused.stderr
+
+
+def test_the_kernels_queues_need_tc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("sojourn.live.run.TC_PATH", str(tmp_path))
+    plan = sj.load(plan_document())
+    assert Hosts(engine="tc").refusal(plan, 0) == "--engine tc: expected the program tc; install iproute2"
+    assert Hosts().refusal(plan, 0) is None
+
+
+def test_the_engine_belongs_to_the_identity_of_a_run(live: None) -> None:
+    plan = sj.load(plan_document())
+    ours, theirs = Hosts().key(plan, 0), Hosts(engine="tc").key(plan, 0)
+    assert ours["linux"] == theirs["linux"]
+    assert ours != theirs
+
+
+def test_a_link_of_the_kernels_changes_its_rate_while_it_is_up(live: None) -> None:
+    needs_in_kernel("htb rate 1mbit", "pfifo limit 100")
+    with Link(plan_of("20mbit", "20ms", "pfifo limit 100"), engine="tc") as link:
+        link.set(rate="2mbit")
+        with pytest.raises(Refusal, match="not while a link of --engine tc is up"):
+            link.set(qdisc="bfifo")
+        serve = "import socket; s = socket.create_server(('{server}', 7000)); s.accept()[0].sendall(bytes(250000))"
+        ask = (
+            "import socket, time\n"
+            "for _ in range(200):\n"
+            "    try: c = socket.create_connection(('{server}', 7000)); break\n"
+            "    except OSError: time.sleep(0.02)\n"
+            "begin, got = time.monotonic(), 0\n"
+            "while got < 250000: got += len(c.recv(65536))\n"
+            "print(time.monotonic() - begin)"
+        )
+        server = link.popen([sys.executable, "-c", serve], at="server")
+        took_s = float(link.run([sys.executable, "-c", ask], timeout_s=30, check=True).stdout)
+        assert server.wait(10) == 0
+    assert 0.9 < took_s < 1.5, "250 kB at 2 Mbit/s"
+
+
+# ---- rights ----
+
+
 # Only root can become another user. Where the tests run as a user without privileges, every other test of the world
 # live is already such a run.
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="only root can become another user")
@@ -193,6 +301,8 @@ def test_a_user_without_any_privilege_plays_a_run(live: None) -> None:
     [
         (("--set", "flow.bulk.cc=westwood"), "westwood"),
         (("--set", "hop.bottleneck.qdisc=hhf"), "only the kernel has it; expected --world kernel"),
+        (("--engine", "tc", "--set", "hop.bottleneck.qdisc=noqueue"), "noqueue: not with --engine tc"),
+        (("--engine", "tc", "--set", "hop.bottleneck.qdisc=blue"), "blue: Linux has none"),
         (("--link", "htb"), "--link = htb: the live world has no such thing; expected --world kernel with it"),
     ],
 )
@@ -769,6 +879,9 @@ def test_the_doctor_says_what_each_world_needs(sojourn: Run) -> None:
     assert {one["world"] for one in [*found, *live]} >= {"sim", "live"}
     assert all(one["verdict"] in ("ok", "note", "missing") and one["said"] for one in [*found, *live])
     assert next(one for one in live if one["world"] == "sim")["verdict"] == "ok"
+    if any(one["what"] == "namespaces" and one["verdict"] == "ok" for one in live):
+        kernels = next(one for one in live if "--engine tc" in one["what"])
+        assert shutil.which("tc") is None or "pfifo" in kernels["said"]
 
 
 def has_kernel() -> bool:

@@ -207,8 +207,13 @@ class Plan:
         self, index: int, *, version: tuple[int, int], modules: Sequence[str], link: str = "device"
     ) -> str | None:
         """The reason why a kernel of this version, with these modules, cannot run a run. None if it can."""
-    def live_refusal(self, index: int) -> str | None:
-        """The reason why this host cannot play a run in the world `live`. None if it can."""
+    def live_refusal(self, index: int, engine: str = "ours") -> str | None:
+        """The reason why this host cannot play a run in the world `live`. None if it can.
+
+        With the engine `tc` the queues are those of its kernel; whether it has the disciplines is not asked here.
+        """
+    def disciplines(self, index: int) -> list[str]:
+        """The disciplines of a run, each once, as lines for `tc`."""
     def kernel_hz(self, index: int) -> int:
         """The kernel's timer ticks per second (HZ) for a run."""
     def kernel_job(

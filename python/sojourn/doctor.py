@@ -14,6 +14,13 @@ from sojourn.errors import Refusal
 
 Verdict = Literal["ok", "note", "missing"]
 WORLDS = ("sim", "kernel", "live")
+EXAMPLES = {
+    "red": "red limit 400000",
+    "tbf": "tbf rate 1mbit burst 5kb limit 9000",
+    "htb": "htb rate 1mbit",
+    "choke": "choke limit 100",
+}
+"""Lines of disciplines that need a parameter."""
 PROBE_S = 2
 """Seconds that the trial of the live world takes."""
 
@@ -97,9 +104,30 @@ def _live() -> Iterator[Found]:
     lacking = [name for name in ("bbr",) if name not in known]
     remedy = f"modprobe tcp_{lacking[0]}" if lacking else ""
     yield Found("live", "congestion control", "note" if lacking else "ok", ", ".join(known), remedy)
+    yield _kernels_disciplines()
     for program in ("iperf3", "ping", "curl"):
         if shutil.which(program) is None:
             yield Found("live", program, "note", "is not installed; examples use it", f"install {program}")
+
+
+def _kernels_disciplines() -> Found:
+    """Which of our disciplines this host's kernel has."""
+    from sojourn import _core
+    from sojourn.live.run import lacking_in_kernel
+
+    what = "kernel's disciplines (--engine tc)"
+    known = _core.catalogue("disciplines")
+    kinds = [one["name"] for one in known if one["name"] in EXAMPLES or (one["tc"] and one["name"] != "noqueue")]
+    lines = {kind: EXAMPLES.get(kind, kind) for kind in kinds}
+    try:
+        lacking = lacking_in_kernel(lines.values())
+    except Refusal as error:
+        return Found("live", what, "note", str(error).removeprefix("--engine tc: "))
+    missing = [kind for kind, line in lines.items() if line in lacking]
+    said = ", ".join(kind for kind in kinds if kind not in missing)
+    if not missing:
+        return Found("live", what, "ok", said)
+    return Found("live", what, "note", f"{said}; not {', '.join(missing)}", f"modprobe sch_{missing[0]} adds one")
 
 
 def trial() -> dict[str, str] | str:

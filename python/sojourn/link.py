@@ -20,7 +20,7 @@ from sojourn.api import load
 from sojourn.errors import Refusal, nearest_of
 from sojourn.kernel.guest import End
 from sojourn.line import rate_of, seconds_of
-from sojourn.live.run import ENDED, JOB, answer_of, find_program
+from sojourn.live.run import ENDED, JOB, Engine, answer_of, find_program, refusal
 
 CONTROL = "control"
 """The control socket, in the link's folder."""
@@ -55,8 +55,8 @@ class Program:
             _read_line(connection)
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """Waits for its end, and returns its exit code. The end of the link kills it. Raises subprocess.TimeoutExpired if
-        it runs longer.
+        """Waits for its end, and returns its exit code. The end of the link kills it. Raises subprocess.TimeoutExpired
+        if it runs longer.
         """
         if self.returncode is None:
             self._connection.settimeout(timeout_s)
@@ -79,13 +79,14 @@ class Program:
 
 
 class Link:
-    """A link that is up: a context manager. All that runs behind it ends with it.
+    """A link that is up: a context manager. All that runs behind it ends with it. With the engine `tc` its queues are
+    those of this host's kernel.
 
     Raises Refusal if this host cannot do it.
     """
 
-    def __init__(self, plan: _core.Plan, *, index: int = 0, flows: bool = False) -> None:
-        if (reason := plan.live_refusal(index)) is not None:
+    def __init__(self, plan: _core.Plan, *, index: int = 0, flows: bool = False, engine: Engine = "ours") -> None:
+        if (reason := refusal(plan, index, engine)) is not None:
             raise Refusal(reason)
         self.names = [hop["name"] for hop in plan.describe(index)["hops"]]
         """The names of the queues, in the order of the links."""
@@ -97,11 +98,8 @@ class Link:
         self._temporary = tempfile.TemporaryDirectory(prefix="sojourn-link-")
         self.folder = Path(self._temporary.name)
         control = str(self.folder / CONTROL)
-        job = json.loads(plan.kernel_job(index, sink="program")) | {
-            "control": control,
-            "flows": flows,
-            "temporary": True,
-        }
+        job = json.loads(plan.kernel_job(index, sink="program"))
+        job |= {"control": control, "flows": flows, "engine": engine, "temporary": True}
         (self.folder / JOB).write_text(json.dumps(job))
         self._begin = time.monotonic()
         self._process = subprocess.Popen(

@@ -30,7 +30,7 @@ _PREFIX = "sojourn."
 Columns = Mapping[str, "NDArray[Any]"]
 
 
-TRUTH = ("late_us", "realtime", "cpu_share", "invalid")
+TRUTH = ("engine", "late_us", "late_arrivals_us", "realtime", "cpu_share", "invalid")
 """Entries of a run's versions that say how true it is."""
 
 
@@ -62,8 +62,9 @@ class RunRecord:
 
     @property
     def truth(self) -> dict[str, str]:
-        """The measures by which a run of the world `live` judges itself, in words: `late_us`, `realtime`, `cpu_share`,
-        and `invalid` if it may not be believed. Empty for the other worlds.
+        """The measures by which a run of the world `live` judges itself, in words: whose queues it had (`engine`),
+        `late_us`, `late_arrivals_us` if they are the kernel's, `realtime`, `cpu_share`, and `invalid` if it may not be
+        believed. Empty for the other worlds.
         """
         return {name: self.versions[name] for name in TRUTH if name in self.versions}
 

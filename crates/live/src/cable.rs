@@ -53,26 +53,62 @@ fn set<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Opens a packet socket that receives nothing yet.
+#[expect(unsafe_code, reason = "packet sockets have no safe wrapper")]
+fn socket() -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: the call has no pointers.
+    let raw = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
+    if raw < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+/// Binds a packet socket to a device of the current namespace. It receives the frames of this protocol; with 0 none.
+#[expect(unsafe_code, reason = "addresses of packet sockets have no safe wrapper")]
+fn bind(socket: &OwnedFd, device: &str, protocol: u16) -> io::Result<()> {
+    let index = rustix::net::netdevice::name_to_index(socket, device)
+        .map_err(|error| io::Error::other(format!("device {device}: {error}")))?;
+    // SAFETY: an address of zeros is valid.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = protocol.to_be();
+    address.sll_ifindex = index as i32;
+    let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: the address is as long as `length` says, and is only read.
+    let done = unsafe { libc::bind(socket.as_raw_fd(), ptr::from_ref(&address).cast(), length) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 impl Cable {
-    /// Opens a socket on a device of the current namespace. Frames with IP packets of up to `mtu` bytes are received
-    /// from now on.
+    /// Opens a socket on a device of the current namespace. Frames that arrive there, with IP packets of up to `mtu` bytes,
+    /// are received from now on.
     ///
     /// # Errors
     /// The device does not exist, or the kernel refuses the socket or its ring.
-    #[expect(unsafe_code, reason = "packet sockets and their rings have no safe wrapper")]
     pub fn open(device: &str, mtu: u32) -> io::Result<Cable> {
+        Cable::with_ring(device, mtu, false)
+    }
+
+    /// Opens a socket on a device of the current namespace. Frames that leave its discipline are received from now on, in
+    /// the order in which they leave. At the other end of a cable the processors might reorder them.
+    ///
+    /// # Errors
+    /// The device does not exist, or the kernel refuses the socket or its ring.
+    pub fn behind_discipline(device: &str, mtu: u32) -> io::Result<Cable> {
+        Cable::with_ring(device, mtu, true)
+    }
+
+    /// Opens a socket with its ring; `outgoing` says whether it receives the frames that the device sends, too.
+    #[expect(unsafe_code, reason = "packet sockets and their rings have no safe wrapper")]
+    fn with_ring(device: &str, mtu: u32, outgoing: bool) -> io::Result<Cable> {
         let slot = (mtu as usize + HEADERS).next_power_of_two();
         let block = slot.max(BLOCK);
-        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: the call has no pointers.
-        let raw = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
-        if raw < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor is new, and nobody else has it.
-        let socket = unsafe { OwnedFd::from_raw_fd(raw) };
+        let socket = socket()?;
         let (on, version) = (1, libc::tpacket_versions::TPACKET_V2 as i32);
-        set(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &on)?;
+        set(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &i32::from(!outgoing))?;
         // The frame goes straight to the device, past any discipline.
         set(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &on)?;
         set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
@@ -85,7 +121,7 @@ impl Cable {
         set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
         // SAFETY: a new mapping of the ring that was just set up, with its length.
-        let ring = unsafe { libc::mmap(ptr::null_mut(), RING, protection, flags, raw, 0) };
+        let ring = unsafe { libc::mmap(ptr::null_mut(), RING, protection, flags, socket.as_raw_fd(), 0) };
         if ring == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -98,18 +134,7 @@ impl Cable {
             waiting: 0,
             counts: Counts::default(),
         };
-        let index = rustix::net::netdevice::name_to_index(&cable.socket, device)
-            .map_err(|error| io::Error::other(format!("device {device}: {error}")))?;
-        // SAFETY: an address of zeros is valid.
-        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-        address.sll_ifindex = index as i32;
-        let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-        // SAFETY: the address is as long as `length` says, and is only read.
-        if unsafe { libc::bind(raw, ptr::from_ref(&address).cast(), length) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        bind(&cable.socket, device, libc::ETH_P_ALL as u16)?;
         Ok(cable)
     }
 
@@ -200,6 +225,85 @@ impl Cable {
         self.counts.dropped += u64::from(said.tp_drops);
         Ok(self.counts)
     }
+}
+
+/// Bytes that a socket of a [`Feed`] asks for. The kernel grants all to root, and others up to net.core.wmem_max.
+const FEED_BYTES: i32 = 1 << 30;
+/// The most sockets of a [`Feed`].
+const FEEDS: usize = 1024;
+
+/// Packet sockets that pass frames through the discipline of a device.
+///
+/// A frame in a queue counts against its socket, whose bytes are limited. So there are as many sockets as the queue needs.
+pub struct Feed {
+    device: String,
+    sockets: Vec<OwnedFd>,
+    /// The socket of the last frame.
+    last: usize,
+}
+
+impl Feed {
+    /// Opens a socket on a device of the current namespace, in which [`Feed::give`] must be called too.
+    ///
+    /// # Errors
+    /// The device does not exist, or the kernel refuses the socket.
+    pub fn open(device: &str) -> io::Result<Feed> {
+        Ok(Feed { device: device.to_owned(), sockets: vec![feeding(device)?], last: 0 })
+    }
+
+    /// Gives a frame to the discipline. Returns false if the discipline has dropped it.
+    ///
+    /// # Errors
+    /// The kernel did not take it for another reason.
+    #[expect(unsafe_code, reason = "kept like the other calls of packet sockets")]
+    pub fn give(&mut self, frame: &[u8]) -> io::Result<bool> {
+        for _ in 0..FEEDS {
+            let socket = self.sockets[self.last].as_raw_fd();
+            // SAFETY: the frame is only read, and as long as its length says.
+            let done = unsafe { libc::send(socket, frame.as_ptr().cast(), frame.len(), libc::MSG_DONTWAIT) };
+            if done >= 0 {
+                return Ok(true);
+            }
+            let error = io::Error::last_os_error();
+            match error.raw_os_error() {
+                // The answer of the discipline, NET_XMIT_DROP.
+                Some(libc::ENOBUFS) => return Ok(false),
+                Some(libc::EAGAIN) => self.next()?,
+                Some(libc::EINTR) => {}
+                _ => return Err(error),
+            }
+        }
+        Err(io::Error::other(format!("{FEEDS} packet sockets of {} are full", self.device)))
+    }
+
+    /// Turns to the next socket, whose frames are the oldest. If it has no room, a new one gets in before it.
+    fn next(&mut self) -> io::Result<()> {
+        let oldest = (self.last + 1) % self.sockets.len();
+        if has_room(&self.sockets[oldest])? {
+            self.last = oldest;
+        } else {
+            self.last += 1;
+            self.sockets.insert(self.last, feeding(&self.device)?);
+        }
+        Ok(())
+    }
+}
+
+/// Opens a socket of a [`Feed`].
+fn feeding(device: &str) -> io::Result<OwnedFd> {
+    let socket = socket()?;
+    if set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &FEED_BYTES).is_err() {
+        set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &FEED_BYTES)?;
+    }
+    bind(&socket, device, 0)?;
+    Ok(socket)
+}
+
+/// Returns whether a socket takes a frame.
+fn has_room(socket: &OwnedFd) -> io::Result<bool> {
+    let mut watched = [rustix::event::PollFd::new(socket, rustix::event::PollFlags::OUT)];
+    let at_once = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+    Ok(rustix::event::poll(&mut watched, Some(&at_once))? > 0)
 }
 
 impl AsFd for Cable {

@@ -10,9 +10,13 @@ use rustix::time::{ClockId, Timespec};
 use serde_json::Value;
 use sojourn_core::units::{Span, Time};
 use sojourn_traffic::flows::clock;
+use sojourn_traffic::job::LinkKind;
+use sojourn_traffic::{os, tc_stats, topology};
 
 use crate::control::{Asked, ChangeOf, Question};
-use crate::network::Port;
+use crate::detour::{self, Counted};
+use crate::hop::Change;
+use crate::network::{Loop, Port};
 use crate::path::Path;
 use crate::truth::Truth;
 
@@ -31,12 +35,22 @@ const WORTH: Span = Span::from_micros(60);
 /// Time between two hand-overs of the records to their writer.
 const PERIOD: Span = Span::from_millis(500);
 
+/// The rate in bit/s at which the kernel's queues are emptied at the end of a run.
+const FLUSHING: u64 = 100_000_000_000;
+/// A queue counts as empty when nothing has come out of it for this long. One that is blocked is given up.
+const FLUSHED: Span = Span::from_millis(20);
+const FLUSH_LIMIT: Span = Span::from_secs(1);
+
 /// The loop's parts.
 pub struct Engine {
     /// The path.
     pub path: Path,
     /// The path's ports, in their order.
     pub ports: Vec<Port>,
+    /// The kernel's queues, in the order of the links; none if the queues are ours.
+    pub loops: Vec<Loop>,
+    /// The counters of the kernel's queues, at the end of the run.
+    pub kernel: Vec<Value>,
     /// Time zero of the run, on the monotonic clock in nanoseconds.
     pub origin: u64,
     /// Take the records, the bytes of the capture, and those of the traces.
@@ -60,7 +74,7 @@ impl Engine {
     /// Joins the parts. The second value takes questions about the path.
     pub fn new(
         path: Path,
-        ports: Vec<Port>,
+        (ports, loops): (Vec<Port>, Vec<Loop>),
         origin: u64,
         writers: Vec<mpsc::Sender<Vec<u8>>>,
     ) -> (Engine, mpsc::Sender<Asked>) {
@@ -69,6 +83,8 @@ impl Engine {
             Engine {
                 path,
                 ports,
+                loops,
+                kernel: Vec::new(),
                 origin,
                 writers,
                 truth: Truth::default(),
@@ -97,6 +113,7 @@ impl Engine {
             self.send();
             self.receive();
             self.path.advance(now).map_err(io::Error::other)?;
+            self.give()?;
             self.send();
             self.answer();
             if now.since(handed_over) > PERIOD {
@@ -109,14 +126,22 @@ impl Engine {
             let gap = self.now().since(next.max(now));
             self.truth.longest_gap = self.truth.longest_gap.max(gap);
         }
+        self.receive();
         self.path.advance(end.min(self.now())).map_err(io::Error::other)?;
-        self.path.finish();
+        self.give()?;
+        let kernel = self.end_loops()?;
+        self.path.finish(&kernel);
+        self.truth.kernel_drops = [
+            kernel.iter().map(|(counted, _)| counted.drops).sum(),
+            (0..kernel.len()).map(|link| self.path.drops(link)).sum(),
+        ];
         self.hand_over();
         self.truth.counts = self.path.counts();
         self.truth.wall = Span(clock() - begin);
         self.truth.cpu = Span(cpu_time() - cpu);
-        for port in &mut self.ports {
-            let counts = port.cable.counts()?;
+        let cables = self.ports.iter_mut().map(|port| &mut port.cable);
+        for cable in cables.chain(self.loops.iter_mut().map(|one| &mut one.back)) {
+            let counts = cable.counts()?;
             for (sum, count) in self.truth.socket_drops.iter_mut().zip([counts.dropped, counts.cut, counts.unsent]) {
                 *sum += count;
             }
@@ -137,6 +162,50 @@ impl Engine {
                 |stamp: u64, frame: &[u8]| path.arrive(Time((stamp as i64 - zero).max(0) as u64), port, frame);
             while cable.receive(&mut see) {}
         }
+        for (link, Loop { back, .. }) in self.loops.iter_mut().enumerate() {
+            let mut see = |stamp: u64, frame: &[u8]| {
+                path.comes_back(Time((stamp as i64 - zero).max(0) as u64), link, frame);
+            };
+            while back.receive(&mut see) {}
+        }
+    }
+
+    /// Gives the packets that have arrived at links of the kernel's to its queues.
+    fn give(&mut self) -> io::Result<()> {
+        for (link, Loop { feed, .. }) in self.loops.iter_mut().enumerate() {
+            while let Some((number, due, frame)) = self.path.next_given(link) {
+                let at = Time(clock().saturating_sub(self.origin));
+                let is_taken = feed.give(frame)?;
+                self.path.given(link, number, at, is_taken);
+                self.truth.late_arrivals.add(at.since(due));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the counters of the kernel's queues at the end of the run, and then empties the queues at once. Returns for
+    /// each link the counters, and the numbers of the packets that come back after the end.
+    fn end_loops(&mut self) -> io::Result<Vec<(Counted, Vec<u64>)>> {
+        let mut ended = Vec::new();
+        for Loop { device, mtu, back, .. } in &mut self.loops {
+            let asked = tc_stats::ask(|words| os::run("tc", words), &format!("dev {device}"))?;
+            let root = tc_stats::discipline(&asked, device).unwrap_or_default();
+            let count = |key: &str| root[key].as_u64().unwrap_or(0);
+            let counted = Counted { packets: count("packets"), qlen: count("qlen"), drops: count("drops") };
+            os::run("tc", &topology::change(device, FLUSHING, LinkKind::Htb, *mtu))?;
+            let mut late = Vec::new();
+            let (begin, mut last) = (clock(), clock());
+            while clock() - begin < FLUSH_LIMIT.0 && clock() - last < FLUSHED.0 {
+                let mut see = |_: u64, frame: &[u8]| late.extend(detour::number(frame));
+                while back.receive(&mut see) {
+                    last = clock();
+                }
+                sleep_until(clock() + SHORTEST.0)?;
+            }
+            self.kernel.push(root.get("child").cloned().unwrap_or_default());
+            ended.push((counted, late));
+        }
+        Ok(ended)
     }
 
     /// Answers what the control socket asks.
@@ -146,13 +215,26 @@ impl Engine {
             let answer = match question {
                 Question::Stats => Ok(self.path.state()),
                 Question::Change(link, change) => match *change {
-                    ChangeOf::Link(change) => self.path.change(link, &change).map(done),
+                    ChangeOf::Link(change) => self.change(link, &change).map(done),
+                    ChangeOf::Qdisc(line) if !self.loops.is_empty() => {
+                        Err(format!("qdisc = {line}: not while a link of --engine tc is up; expected rate or delay"))
+                    }
                     ChangeOf::Qdisc(line) => self.path.change_qdisc(link, &line).map(done),
                 },
             };
             // The one who asked may have gone.
             let _ = to.send(answer);
         }
+    }
+
+    /// Changes a link, and the rate of the kernel's queue.
+    fn change(&mut self, link: usize, change: &Change) -> Result<(), String> {
+        self.path.change(link, change)?;
+        let (Some(Loop { device, mtu, .. }), Change::Rate(rate)) = (self.loops.get(link), change) else {
+            return Ok(());
+        };
+        let done = os::run("tc", &topology::change(device, rate.0, LinkKind::Htb, *mtu));
+        done.map(drop).map_err(|error| error.to_string())
     }
 
     /// Sends the frames that are due.
@@ -184,8 +266,8 @@ impl Engine {
             let rest = if self.is_early { wait - EARLY } else { wait.max(SHORTEST) };
             return sleep_until(self.origin + now.0 + rest.0);
         }
-        let mut watched: Vec<PollFd<'_>> =
-            self.ports.iter().map(|port| PollFd::new(&port.cable, PollFlags::IN)).collect();
+        let cables = self.ports.iter().map(|port| &port.cable).chain(self.loops.iter().map(|one| &one.back));
+        let mut watched: Vec<PollFd<'_>> = cables.map(|cable| PollFd::new(cable, PollFlags::IN)).collect();
         let limit = Timespec { tv_sec: 0, tv_nsec: wait.0 as _ };
         match poll(&mut watched, Some(&limit)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),

@@ -31,6 +31,8 @@ pub enum Fate {
     },
     /// It was dropped.
     Dropped(DropReason),
+    /// The kernel dropped it, and does not tell the reason.
+    Unexplained,
     /// It was sent by the link, and lost by the impairments after it.
     Impaired(DropReason),
 }
@@ -61,6 +63,63 @@ enum Server {
     Trace(Opportunities),
 }
 
+/// The part of a link after its server: impairments and the delay.
+pub struct After {
+    netem: Option<Netem<Packet>>,
+    delay: Span,
+    last_out: Time,
+}
+
+impl After {
+    /// Creates this part of a link, without packets. `seed` is that of the impairments.
+    pub fn new(link: &Link, seed: u64) -> After {
+        let netem = link.impair.as_ref().map(|impair| Netem::new(impair, seed));
+        After { netem, delay: link.delay[0].1, last_out: Time::ZERO }
+    }
+
+    /// Time of the next [`After::release`].
+    pub fn next_event(&self) -> Time {
+        self.netem.as_ref().map_or(Time::NEVER, Netem::next_event)
+    }
+
+    /// The present delay.
+    pub fn delay(&self) -> Span {
+        self.delay
+    }
+
+    /// Changes the delay.
+    pub fn set_delay(&mut self, delay: Span) {
+        self.delay = delay;
+    }
+
+    /// A packet has been sent: its transmission began at `start` and ends now.
+    pub fn sent(&mut self, start: Time, now: Time, packet: Packet, pool: &Pool, done: &mut Done) {
+        done.fates.push((packet, Fate::Sent { start, end: now }));
+        match &mut self.netem {
+            None => self.leave(now, packet, done),
+            Some(netem) => {
+                let mut lost = Vec::new();
+                netem.enqueue(now, packet, &mut Lost { packets: &mut lost, pool });
+                // The probe of the kernel world counts such a packet once more, as lost after the link.
+                done.fates.extend(lost.into_iter().map(|(packet, reason)| (packet, Fate::Impaired(reason))));
+            }
+        }
+    }
+
+    /// Takes from netem what is due.
+    pub fn release(&mut self, now: Time, done: &mut Done) {
+        while let Some(packet) = self.netem.as_mut().and_then(|netem| netem.dequeue(now)) {
+            self.leave(now, packet, done);
+        }
+    }
+
+    /// Sends a packet to the far end. A shorter delay does not let it overtake others.
+    fn leave(&mut self, now: Time, packet: Packet, done: &mut Done) {
+        self.last_out = (now + self.delay).max(self.last_out);
+        done.left.push((packet, self.last_out));
+    }
+}
+
 /// The state of a link.
 pub struct Hop {
     link: Link,
@@ -70,9 +129,7 @@ pub struct Hop {
     server: Server,
     /// Start and end of the transmission of the card's head.
     service: Option<(Time, Time)>,
-    netem: Option<Netem<Packet>>,
-    delay: Span,
-    last_out: Time,
+    after: After,
     /// Set by an arrival at an idle link: the time at which the server asks the discipline for a packet.
     asks: Option<Time>,
     drops: Vec<(Packet, DropReason)>,
@@ -92,9 +149,7 @@ impl Hop {
             card: Nic::new(link.nic.unwrap_or(BARE), Ticks { hz, phase: Span::ZERO }),
             server,
             service: None,
-            netem: link.impair.as_ref().map(|impair| Netem::new(impair, seed)),
-            delay,
-            last_out: Time::ZERO,
+            after: After::new(link, seed),
             asks: None,
             drops: Vec::new(),
             link: link.clone(),
@@ -123,9 +178,8 @@ impl Hop {
             _ => Time::NEVER,
         };
         let held_back = if self.card.is_open() { self.qdisc.next_event() } else { Time::NEVER };
-        let netem = self.netem.as_ref().map_or(Time::NEVER, Netem::next_event);
         let asks = self.asks.unwrap_or(Time::NEVER);
-        server.min(self.card.next_event()).min(held_back).min(netem).min(asks)
+        server.min(self.card.next_event()).min(held_back).min(self.after.next_event()).min(asks)
     }
 
     /// Number of packets that wait, without the one in transmission.
@@ -140,7 +194,7 @@ impl Hop {
 
     /// The present delay after the link.
     pub fn delay(&self) -> Span {
-        self.delay
+        self.after.delay()
     }
 
     /// The discipline, for its counters.
@@ -190,7 +244,7 @@ impl Hop {
             }
             Server::Trace(_) => self.opportunity(now, pool, done),
         }
-        self.release(now, done);
+        self.after.release(now, done);
         self.report_drops(done);
     }
 
@@ -200,7 +254,7 @@ impl Hop {
     /// The discipline does not take the change.
     pub fn change(&mut self, now: Time, change: &Change, pool: &Pool, done: &mut Done) -> Result<(), String> {
         match change {
-            Change::Delay(delay) => self.delay = *delay,
+            Change::Delay(delay) => self.after.set_delay(*delay),
             Change::Rate(new) => {
                 let falls = matches!(&self.server, Server::Rate(rate) if new < rate);
                 if let Server::Rate(rate) = &mut self.server {
@@ -264,32 +318,10 @@ impl Hop {
         let Some(&packet) = self.card.head() else { return };
         self.service = None;
         self.card.sent(now);
-        done.fates.push((packet, Fate::Sent { start, end: now }));
-        match &mut self.netem {
-            None => self.leave(now, packet, done),
-            Some(netem) => {
-                let mut lost = Vec::new();
-                netem.enqueue(now, packet, &mut Lost { packets: &mut lost, pool });
-                // The probe of the kernel world counts such a packet once more, as lost after the link.
-                done.fates.extend(lost.into_iter().map(|(packet, reason)| (packet, Fate::Impaired(reason))));
-            }
-        }
+        self.after.sent(start, now, packet, pool, done);
         if matches!(self.server, Server::Rate(_)) {
             self.transmit(now);
         }
-    }
-
-    /// Takes from netem what is due.
-    fn release(&mut self, now: Time, done: &mut Done) {
-        while let Some(packet) = self.netem.as_mut().and_then(|netem| netem.dequeue(now)) {
-            self.leave(now, packet, done);
-        }
-    }
-
-    /// Sends a packet to the far end. A shorter delay does not let it overtake others.
-    fn leave(&mut self, now: Time, packet: Packet, done: &mut Done) {
-        self.last_out = (now + self.delay).max(self.last_out);
-        done.left.push((packet, self.last_out));
     }
 
     /// Handles the card's interrupt, if it is due.

@@ -10,11 +10,12 @@ use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::{Gid, Uid};
 use rustix::thread::UnshareFlags;
 use sojourn_model::scenario::Scenario;
+use sojourn_traffic::job::LinkKind;
 use sojourn_traffic::os::{self, Spaces};
 use sojourn_traffic::run::settings;
-use sojourn_traffic::topology::{End, LEFT, Network, Place, RIGHT, Route, Setting, Transmit};
+use sojourn_traffic::topology::{self, End, LEFT, Network, Place, RIGHT, Route, Setting, Transmit};
 
-use crate::cable::Cable;
+use crate::cable::{Cable, Feed};
 
 /// The names of the settings that allow user namespaces, for the error message.
 const ALLOWED_BY: &str = "kernel.unprivileged_userns_clone = 1, user.max_user_namespaces above 0, and where AppArmor is \
@@ -138,6 +139,48 @@ pub fn build(scenario: &Scenario, network: &Network) -> io::Result<(Spaces, Vec<
         }
     }
     Ok((spaces, ports))
+}
+
+/// A link of the kernel's: what goes into its discipline, and what comes out of it.
+pub struct Loop {
+    /// The device with the discipline.
+    pub device: String,
+    /// Its MTU in bytes, on which the burst of `htb` depends.
+    pub mtu: u32,
+    /// Passes frames to the discipline.
+    pub feed: Feed,
+    /// Has the frames that the discipline has released.
+    pub back: Cable,
+}
+
+/// Creates a device with the discipline of each link below `htb`, in the first namespace. The loops are in the order of
+/// the links.
+///
+/// # Errors
+/// `tc` is missing, or the kernel refuses something.
+pub fn build_loops(spaces: &mut Spaces, scenario: &Scenario, network: &Network) -> io::Result<Vec<Loop>> {
+    let build = |link| {
+        let devices = [device(link), format!("sink{link}")];
+        spaces.apply(None, &Setting::Veth { devices: devices.clone() })?;
+        for device in &devices {
+            let (device, mtu) = (device.clone(), Some(network.mtu));
+            spaces.inside(None, || os::offloads(&device, os::ALL_OFFLOADS, false))?;
+            spaces.apply(None, &Setting::Device { device, mtu, gso_max_segs: None, up: true })?;
+        }
+        // The other device only gives this one a carrier.
+        let [device, _] = devices;
+        let lines = topology::discipline(&device, scenario.link(link), LinkKind::Htb, network.mtu);
+        spaces.tc(None, &lines)?;
+        let open = || Ok((Feed::open(&device)?, Cable::behind_discipline(&device, network.mtu)?));
+        let (feed, back) = spaces.inside(None, open)?;
+        Ok(Loop { device, mtu: network.mtu, feed, back })
+    };
+    (0..scenario.hops.len() * 2).map(build).collect()
+}
+
+/// The device with the discipline of a link of the kernel's.
+pub fn device(link: usize) -> String {
+    format!("queue{link}")
 }
 
 /// Returns the first address of the hosts in a namespace, which stands for it.

@@ -13,18 +13,23 @@ use sojourn_core::packet::Ecn;
 use sojourn_core::qdisc::Qdisc as _;
 use sojourn_core::rng;
 use sojourn_core::units::{Rate, Span, Time};
-use sojourn_measure::stats::{self, Common};
+use sojourn_measure::stats::Common;
 use sojourn_model::scenario::{QdiscChange, Scenario};
 use sojourn_traffic::probe;
 use sojourn_traffic::topology::{LEFT, Network, Place, RIGHT, Transmit};
 
 use crate::capture::Capture;
+use crate::detour::{self, Counted, Detour};
 use crate::frame::{self, Facts};
 use crate::hop::{Change, Done, Fate, Hop};
 use crate::packet::{Packet, Pool};
+use crate::queue::{Engine, Queue};
 use crate::senders::Senders;
 use crate::traces::{self, Traces};
 use crate::truth::Lateness;
+
+/// The fate of a packet that the kernel dropped without a reason.
+const UNEXPLAINED: probe::Fate = probe::Fate::Dropped(0);
 
 /// A frame that leaves the path.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +49,8 @@ enum Step {
     Enter { port: usize },
     /// It arrives at a link. `last` is the last link on its way.
     Arrive { link: usize, last: usize },
+    /// It comes back from the kernel's queue of a link, with its number and with this DSCP and ECN field.
+    Return { link: usize, number: u64, tos: u8 },
     /// It reaches its host.
     Leave,
 }
@@ -84,7 +91,9 @@ struct Port {
 
 /// The path.
 pub struct Path {
-    hops: Vec<Hop>,
+    hops: Vec<Queue>,
+    /// True if queues are the kernel's: a packet must then arrive at its link in time, and not only leave in time.
+    is_prompt: bool,
     ports: Vec<Port>,
     access: Option<sojourn_model::scenario::Access>,
     changes: VecDeque<(Time, usize, Change)>,
@@ -149,10 +158,14 @@ pub struct Counts {
 
 impl Path {
     /// Creates the path of a scenario. `origin` is time zero on the clock of the records.
-    pub fn new(scenario: &Scenario, network: &Network, origin: u64) -> Path {
+    pub fn new(scenario: &Scenario, network: &Network, origin: u64, engine: Engine) -> Path {
         let hop = |index| {
             let seed = seed_of_link(scenario, index);
-            Hop::new(scenario.link(index), network.mtu, scenario.host.hz, seed)
+            let link = scenario.link(index);
+            match engine {
+                Engine::Ours => Queue::Ours(Box::new(Hop::new(link, network.mtu, scenario.host.hz, seed))),
+                Engine::Tc => Queue::Kernel(Box::new(Detour::new(link, seed))),
+            }
         };
         let mut changes: Vec<(Time, usize, Change)> = Vec::new();
         for index in 0..scenario.hops.len() * 2 {
@@ -162,13 +175,14 @@ impl Path {
         let ports = ports(network);
         Path {
             hops: (0..scenario.hops.len() * 2).map(hop).collect(),
+            is_prompt: engine == Engine::Tc,
             access: scenario.access.clone(),
             changes: changes.into(),
             now: Time::ZERO,
             number: 0,
             heap: BinaryHeap::new(),
             leaves: BinaryHeap::new(),
-            lookahead: lookahead(scenario, &ports),
+            lookahead: lookahead(scenario, &ports, engine),
             ports,
             pool: Pool::default(),
             leaving: VecDeque::new(),
@@ -245,7 +259,7 @@ impl Path {
                 "rate_bps": hop.rate().0,
                 "delay_ms": hop.delay().as_millis_f64(),
                 "queued": hop.waiting(),
-                "backlog": hop.qdisc().backlog(),
+                "backlog": hop.backlog(),
                 "packets": common.packets,
                 "bytes": common.bytes,
                 "drops": common.drops,
@@ -276,7 +290,7 @@ impl Path {
     }
 
     /// The links, by their index in the scenario.
-    pub fn hops(&self) -> &[Hop] {
+    pub fn hops(&self) -> &[Queue] {
         &self.hops
     }
 
@@ -298,14 +312,43 @@ impl Path {
         self.post(at.max(self.now + Span(1)), packet, Step::Enter { port });
     }
 
+    /// A frame has come back from the kernel's queue of a link, at `at`. It is handled like one that has arrived. Returns
+    /// its number; `None` if it is not a frame of ours.
+    pub fn comes_back(&mut self, at: Time, link: usize, frame: &[u8]) -> Option<u64> {
+        let (number, facts) = (detour::number(frame)?, frame::read(frame)?);
+        let step = Step::Return { link, number, tos: facts.tos };
+        let at = self.hops.get_mut(link)?.detour()?.return_time(at.max(self.now));
+        self.post(at, Packet::default(), step);
+        Some(number)
+    }
+
+    /// Takes the next packet that is to be given to the kernel's queue of a link: its number, the time at which it should
+    /// be, and its frame, which has the number.
+    pub fn next_given(&mut self, link: usize) -> Option<(u64, Time, &[u8])> {
+        let (number, packet) = self.hops.get_mut(link)?.detour()?.next_given()?;
+        let frame = self.pool.frame(&packet);
+        detour::address(frame, number);
+        Some((number, packet.arrival, frame))
+    }
+
+    /// A packet was given to the kernel's queue of a link at `at`. `is_taken` is false if it was dropped at once.
+    pub fn given(&mut self, link: usize, number: u64, at: Time, is_taken: bool) {
+        if let Some(detour) = self.hops.get_mut(link).and_then(Queue::detour) {
+            detour.given(number, at, is_taken, &mut self.done);
+        }
+        self.settle(link);
+    }
+
     /// Returns the time at which [`Path::advance`] must be called at the latest for all frames to leave in time. Frames
     /// that arrive at `until` or later are not known yet.
     pub fn next_call(&self, until: Time) -> Time {
         let leave = self.leaves.peek().map_or(Time::NEVER, |posted| posted.at);
-        leave.min(self.next_event().min(until) + self.lookahead)
+        let arrival = self.heap.peek().filter(|_| self.is_prompt).map_or(Time::NEVER, |posted| posted.at);
+        leave.min(arrival).min(self.next_event().min(until) + self.lookahead)
     }
 
-    /// The least time between any event on the path and the leaving of a frame that depends on it.
+    /// The least time between any event on the path and the leaving of a frame that depends on it, or its arrival at a
+    /// queue of the kernel's.
     pub fn lookahead(&self) -> Span {
         self.lookahead
     }
@@ -314,7 +357,7 @@ impl Path {
     fn next_event(&self) -> Time {
         let posted = self.heap.peek().map_or(Time::NEVER, |posted| posted.at);
         let change = self.changes.front().map_or(Time::NEVER, |change| change.0);
-        self.hops.iter().map(Hop::next_event).min().unwrap_or(Time::NEVER).min(posted).min(change)
+        self.hops.iter().map(Queue::next_event).min().unwrap_or(Time::NEVER).min(posted).min(change)
     }
 
     /// Handles everything up to `until`, and this time too.
@@ -395,29 +438,55 @@ impl Path {
     }
 
     /// Returns the counters of the disciplines at the end of the run, as `tc -s -j qdisc` has them, in the order of the
-    /// links.
+    /// links; null for a discipline of the kernel's.
     pub fn counted(&self) -> Vec<Value> {
-        let of = |(hop, common): (&Hop, &Common)| stats::of(&hop.link().qdisc, hop.qdisc(), *common);
+        let of = |(hop, common): (&Queue, &Common)| hop.counted(*common);
         self.hops.iter().zip(&self.commons).map(of).collect()
     }
 
-    /// Ends the run: records the packets that are still queued.
-    pub fn finish(&mut self) {
+    /// Ends the run: records the packets that are still queued, and those whose drop is known now. Links of the kernel's
+    /// have their counters and the numbers of packets that came back after the end, in `kernel`.
+    pub fn finish(&mut self, kernel: &[(Counted, Vec<u64>)]) {
         if let Some(traces) = &mut self.traces {
-            for (link, hop) in self.hops.iter().enumerate() {
+            for (link, queue) in self.hops.iter().enumerate() {
+                let Queue::Ours(hop) = queue else { continue };
                 hop.in_transmission().into_iter().for_each(|(packet, start)| traces.leaves(link, packet, start));
             }
             traces.finish();
         }
-        for link in 0..self.hops.len() {
-            let hop = &self.hops[link];
-            (self.commons[link].qlen, self.commons[link].backlog) =
-                (hop.qdisc().packets() as u64, hop.qdisc().backlog());
-            for packet in self.hops[link].take_queued(self.now, &self.pool) {
-                let end = self.now;
-                self.record(link, &packet, probe::Fate::Queued, end, end);
+        let now = self.now;
+        let mut late = vec![Vec::new(); self.hops.len()];
+        for posted in std::mem::take(&mut self.heap).into_sorted_vec().into_iter().rev() {
+            if let Step::Return { link, number, .. } = posted.step {
+                late[link].push(number);
             }
         }
+        for (link, mut late) in late.into_iter().enumerate() {
+            let backlog = self.hops[link].backlog();
+            let [queued, dropped] = match &mut self.hops[link] {
+                Queue::Ours(hop) => {
+                    (self.commons[link].qlen, self.commons[link].backlog) = (hop.qdisc().packets() as u64, backlog);
+                    [hop.take_queued(now, &self.pool), Vec::new()]
+                }
+                Queue::Kernel(detour) => {
+                    let (counted, later) = kernel.get(link).map_or((Counted::default(), &[][..]), |(a, b)| (*a, b));
+                    late.extend(later);
+                    detour.finish(counted, &late)
+                }
+            };
+            self.commons[link].drops += dropped.len() as u64;
+            let queued = queued.iter().map(|packet| (packet, probe::Fate::Queued));
+            let dropped = dropped.iter().map(|packet| (packet, UNEXPLAINED));
+            for (packet, fate) in queued.chain(dropped) {
+                let end = now.max(packet.arrival);
+                self.record(link, packet, fate, end, end);
+            }
+        }
+    }
+
+    /// The number of packets that were dropped at a link.
+    pub fn drops(&self, link: usize) -> u64 {
+        self.commons.get(link).map_or(0, |common| common.drops)
     }
 
     fn post(&mut self, at: Time, packet: Packet, step: Step) {
@@ -430,6 +499,12 @@ impl Path {
         match step {
             Step::Enter { port } => self.enter(port, packet),
             Step::Leave => self.leave(self.now, packet),
+            Step::Return { link, number, tos } => {
+                if let Some(detour) = self.hops.get_mut(link).and_then(Queue::detour) {
+                    detour.returned(self.now, number, tos, &mut self.done);
+                }
+                self.settle(link);
+            }
             Step::Arrive { link, last } => {
                 let mut packet = packet;
                 packet.last = last;
@@ -506,15 +581,16 @@ impl Path {
     fn settle(&mut self, link: usize) {
         let mut done = std::mem::take(&mut self.done);
         for (packet, fate) in done.fates.drain(..) {
-            let now = self.now;
+            // The kernel may have taken or refused a packet since.
+            let now = self.now.max(packet.arrival);
             if let Some(traces) = &mut self.traces {
                 match fate {
                     Fate::Sent { start, .. } => traces.leaves(link, &packet, start),
                     Fate::Dropped(reason) => {
                         traces.settle(link, &packet, sojourn_replay::Fate::Dropped(reason), now);
                     }
-                    // The queue had sent it.
-                    Fate::Impaired(_) => {}
+                    // The queue had sent it, or it is the kernel's and has no replay.
+                    Fate::Impaired(_) | Fate::Unexplained => {}
                 }
             }
             match fate {
@@ -526,6 +602,11 @@ impl Path {
                 Fate::Dropped(reason) | Fate::Impaired(reason) => {
                     self.commons[link].drops += u64::from(matches!(fate, Fate::Dropped(_)));
                     self.record(link, &packet, probe::Fate::of(reason), now, now);
+                    self.pool.end(&packet);
+                }
+                Fate::Unexplained => {
+                    self.commons[link].drops += 1;
+                    self.record(link, &packet, UNEXPLAINED, now, now);
                     self.pool.end(&packet);
                 }
             }
@@ -614,11 +695,20 @@ fn flow_words(facts: &Facts) -> String {
     format!("{} > {}", end(0), end(1))
 }
 
-/// Returns the least delay between a link and a host behind it, at any time of the run.
-fn lookahead(scenario: &Scenario, ports: &[Port]) -> Span {
+/// Returns the least delay between a link and a host behind it, at any time of the run. With queues of the kernel's also
+/// that between a host and a link, and between two links.
+fn lookahead(scenario: &Scenario, ports: &[Port], engine: Engine) -> Span {
+    let least = |direction: usize| {
+        ports.iter().flat_map(|port| port.delays.values()).map(|both| both[direction]).min().unwrap_or(Span::ZERO)
+    };
     let links = (0..scenario.hops.len() * 2).flat_map(|index| scenario.link(index).delay.iter().map(|step| step.1));
-    let inward = ports.iter().flat_map(|port| port.delays.values().map(|both| both[1]));
-    links.min().unwrap_or(Span::ZERO) + inward.min().unwrap_or(Span::ZERO)
+    let links = links.min().unwrap_or(Span::ZERO);
+    let behind = links + least(1);
+    match engine {
+        Engine::Ours => behind,
+        Engine::Tc if scenario.hops.len() > 1 => behind.min(least(0)).min(links),
+        Engine::Tc => behind.min(least(0)),
+    }
 }
 
 /// Returns the namespaces with hosts, and the delays of their hosts.
@@ -665,7 +755,7 @@ mod tests {
     }
 
     fn path(scenario: &Scenario) -> Path {
-        Path::new(scenario, &Network::new(scenario), 0)
+        Path::new(scenario, &Network::new(scenario), 0, Engine::Ours)
     }
 
     /// An arrival at the path.
@@ -711,7 +801,7 @@ mod tests {
                 path.release(&leaving);
             }
         }
-        path.finish();
+        path.finish(&[]);
         let bytes = path.take_records();
         let packets = Records::new(&bytes).expect("records").iter().filter_map(|record| match record {
             Record::Packet(packet) => Some(packet),
@@ -838,7 +928,7 @@ mod tests {
                 }
                 path.advance(Time(*stop)).expect("no change");
             }
-            path.finish();
+            path.finish(&[]);
             let parts: Vec<String> = path.take_traces().map(|part| String::from_utf8(part).expect("text")).collect();
             let files = parts.chunks_exact(2).map(|pair| [pair[0].clone(), pair[1].clone()]).collect();
             Traced { files, replays: path.replays(scenario, &network) }

@@ -18,8 +18,8 @@ use sojourn_model::scenario::Scenario;
 use sojourn_model::workload::{Direction, Host as Side};
 use sojourn_traffic::flows::played::Played;
 use sojourn_traffic::flows::{self, Drain, Flows, Net};
-use sojourn_traffic::job::Job;
-use sojourn_traffic::os::{Spaces, Workers};
+use sojourn_traffic::job::{Job, LinkKind};
+use sojourn_traffic::os::{self, Spaces, Workers};
 use sojourn_traffic::run::{COUNTED, PLAYED, PROGRESS, SEEN};
 use sojourn_traffic::topology::{self, Network, Place};
 
@@ -28,6 +28,8 @@ use crate::control::{self, Control, Host};
 use crate::engine::{self, Engine};
 use crate::network;
 use crate::path;
+use crate::probe;
+use crate::queue;
 use crate::truth;
 
 /// File with the capture, in the run's folder; empty if none was asked for.
@@ -53,6 +55,9 @@ pub struct Asked {
     /// True if the one who asked deletes the folder after the run.
     #[serde(default)]
     pub temporary: bool,
+    /// The owner of the links' queue disciplines.
+    #[serde(default)]
+    pub engine: queue::Engine,
 }
 
 /// Plays the job in `folder`. Returns what the answer contains in addition to the files.
@@ -61,6 +66,9 @@ pub struct Asked {
 /// A message for the user: the error of the operating system.
 pub fn play(folder: &Path, text: &str) -> Result<Value, String> {
     let malformed = |error| format!("job.json: {error}");
+    if let Ok(lines) = serde_json::from_str(text) {
+        return probe::lacking(&lines).map_err(|error| error.to_string());
+    }
     let job: Job = serde_json::from_str(text).map_err(malformed)?;
     let asked: Asked = serde_json::from_str(text).map_err(malformed)?;
     let scenario = job.scenario()?;
@@ -70,14 +78,18 @@ pub fn play(folder: &Path, text: &str) -> Result<Value, String> {
 fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
     let network = Network::new(scenario);
     let places = network::host_places(&network);
-    let (spaces, ports) = network::build(scenario, &network)?;
+    let (mut spaces, ports) = network::build(scenario, &network)?;
+    let (loops, changes) = match asked.engine {
+        queue::Engine::Ours => (Vec::new(), Vec::new()),
+        queue::Engine::Tc => (network::build_loops(&mut spaces, scenario, &network)?, changes(scenario, network.mtu)),
+    };
     let no_hosts = Ok(BTreeMap::new());
     let hosts = asked.control.as_ref().map_or(no_hosts, |_| hosts(scenario, 0, &spaces, network.mtu))?;
     let has_flows = asked.control.is_none() || asked.flows;
     let programs = if has_flows { commands::ready(scenario, &spaces, network.mtu, folder)? } else { Vec::new() };
     let workers = spaces.into_workers()?;
     let origin = flows::clock() + AHEAD;
-    let mut path = path::Path::new(scenario, &network, origin);
+    let mut path = path::Path::new(scenario, &network, origin, asked.engine);
     debug_assert!(path.places().eq(places.iter().copied()));
     if asked.control.is_some() {
         path.watch();
@@ -94,7 +106,7 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
     let begin = |file: String| writer_of(folder.join(file), Arc::clone(&stop));
     let written: io::Result<Vec<_>> = files.into_iter().map(begin).collect();
     let (senders, writers): (Vec<_>, Vec<_>) = written?.into_iter().unzip();
-    let (mut engine, questions) = Engine::new(path, ports, origin, senders);
+    let (mut engine, questions) = Engine::new(path, (ports, loops), origin, senders);
     engine.truth.host[0] = truth::Host::read();
     let end = if asked.control.is_some() { Time::NEVER } else { scenario.duration };
     if let Some(socket) = &asked.control {
@@ -107,12 +119,14 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
     let (failures, failed) = mpsc::channel();
     let shared = commands::Run { origin, stop: Arc::clone(&stop), latest_act: Arc::clone(&latest_act), failures };
     let programs = Started::new(programs, &shared)?;
+    let times: Vec<Time> = changes.iter().map(|change| change.0).collect();
     let world = World {
         workers,
         folder: folder.to_owned(),
         latest_act: Arc::clone(&latest_act),
         stop: Arc::clone(&stop),
         failed,
+        changes,
     };
     let played = thread::scope(|scope| {
         let loop_of_path = scope.spawn(|| {
@@ -121,7 +135,7 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
             (engine, done)
         });
         let played = match has_flows {
-            true => Flows::new(scenario, &places, &[], origin, world).and_then(Flows::play),
+            true => Flows::new(scenario, &places, &times, origin, world).and_then(Flows::play),
             false => Ok(Played::default()),
         };
         if played.is_err() {
@@ -134,7 +148,11 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
     let programs = programs.join();
     engine.truth.host[1] = truth::Host::read();
     engine.truth.latest_act = Span(latest_act.load(Ordering::Relaxed));
-    let (counted, state) = (engine.path.counted(), engine.path.state());
+    let counted = match asked.engine {
+        queue::Engine::Ours => engine.path.counted(),
+        queue::Engine::Tc => std::mem::take(&mut engine.kernel),
+    };
+    let state = engine.path.state();
     let truth = engine.truth.as_json();
     let replays = asked.traced.then(|| engine.path.replays(scenario, &network));
     drop(engine);
@@ -145,6 +163,19 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
     fs::write(folder.join(PLAYED), serde_json::to_vec(&played)?)?;
     fs::write(folder.join(COUNTED), json!({ "links": counted }).to_string())?;
     Ok(json!({ "origin_ns": origin, "truth": truth, "state": state, "replays": replays }))
+}
+
+/// Returns the changes of the kernel's queues during the run, each with its time and the arguments of `tc`.
+fn changes(scenario: &Scenario, mtu: u32) -> Vec<(Time, Vec<String>)> {
+    let mut all = Vec::new();
+    for index in 0..scenario.hops.len() * 2 {
+        let (device, link) = (network::device(index), scenario.link(index));
+        let rates = topology::rate_steps(link).into_iter();
+        all.extend(rates.map(|(at, rate)| (at, topology::change(&device, rate, LinkKind::Htb, mtu))));
+        all.extend(topology::qdisc_changes(&device, link, LinkKind::Htb));
+    }
+    all.sort_by_key(|change| change.0);
+    all
 }
 
 /// Returns the hosts of a flow, for programs of the user's: the client is right of the path, where packets of the downlink
@@ -194,6 +225,8 @@ struct World {
     stop: Arc<AtomicBool>,
     /// Says why a program of the user's could not be started.
     failed: mpsc::Receiver<String>,
+    /// The changes of the kernel's queues: arguments of `tc`.
+    changes: Vec<(Time, Vec<String>)>,
 }
 
 impl Net for World {
@@ -206,7 +239,7 @@ impl Net for World {
     }
 
     fn change(&mut self, number: u32) -> io::Result<()> {
-        unreachable!("the path makes change {number} itself")
+        os::run("tc", &self.changes[number as usize].1).map(drop)
     }
 
     fn late(&mut self, by: Span) -> io::Result<()> {
@@ -228,5 +261,41 @@ impl Net for World {
 
     fn drain(&mut self, _: &OwnedFd, _: Drain) -> io::Result<bool> {
         Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sojourn_model::plan::{LoadOptions, Plan};
+
+    #[test]
+    fn a_kernels_queue_is_set_up_and_changed_by_commands_for_its_own_device() {
+        let text = "duration = \"9s\"\n[[hop]]\nrate = [[\"0s\", \"10mbit\"], [\"2s\", \"5mbit\"]]\noverhead = 18\n\
+                    qdisc = [[\"0s\", \"fq_codel limit 100\"], [\"4s\", \"fq_codel limit 50\"], [\"6s\", \"codel\"]]\n\
+                    reverse = { rate = \"1mbit\", qdisc = \"pfifo limit 50\" }\n[[flow]]\nkind = \"bulk\"\nrtt = \"9ms\"\n";
+        let plan = Plan::load("t.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
+        let scenario = plan.scenario(0).expect("a sound run");
+        let set_up = |link| topology::discipline(&network::device(link), scenario.link(link), LinkKind::Htb, 1500);
+        assert_eq!(
+            set_up(0),
+            [
+                "qdisc add dev queue0 root handle 1: stab overhead 4 htb default 1",
+                "class add dev queue0 parent 1: classid 1:1 htb rate 10000000bit ceil 10000000bit burst 1600 cburst 1600",
+                "qdisc add dev queue0 parent 1:1 handle 10: fq_codel limit 100",
+            ]
+        );
+        assert_eq!(set_up(1)[2], "qdisc add dev queue1 parent 1:1 handle 10: pfifo limit 50");
+        let changed: Vec<(u64, String)> =
+            changes(&scenario, 1500).into_iter().map(|(at, words)| (at.0 / 1_000_000_000, words.join(" "))).collect();
+        assert_eq!(
+            changed,
+            [
+                (2, "class change dev queue0 parent 1: classid 1:1 htb rate 5000000bit ceil 5000000bit burst 1600 cburst 1600"),
+                (4, "qdisc change dev queue0 parent 1:1 handle 10: fq_codel limit 50"),
+                (6, "qdisc replace dev queue0 parent 1:1 handle 11: codel limit 1000"),
+            ]
+            .map(|(at, line)| (at, line.to_owned()))
+        );
     }
 }

@@ -72,6 +72,10 @@ impl Host {
 pub struct Truth {
     /// How late frames left the path.
     pub lateness: Lateness,
+    /// How late packets were given to the kernel's queues.
+    pub late_arrivals: Lateness,
+    /// Packets that the kernel's queues dropped: by the kernel's counters, and as the run has inferred it.
+    pub kernel_drops: [u64; 2],
     /// The longest time between two rounds of the loop beyond the time at which the next one was due.
     pub longest_gap: Span,
     /// How late the latest act of an application was.
@@ -99,6 +103,16 @@ impl Truth {
         let ms = |span: Span| format!("{:.3} ms", span.as_millis_f64());
         if let Some(late) = self.lateness.quantile(0.99).map(Span).filter(|late| *late > LATE) {
             reasons.push(format!("one frame in a hundred left {} late or more; the limit is {LATE}", ms(late)));
+        }
+        if let Some(late) = self.late_arrivals.quantile(0.99).map(Span).filter(|late| *late > LATE) {
+            reasons.push(format!(
+                "one packet in a hundred came to the kernel's queue {} late or more; the limit is {LATE}",
+                ms(late)
+            ));
+        }
+        let [counted, inferred] = self.kernel_drops;
+        if counted != inferred {
+            reasons.push(format!("the kernel's queues dropped {counted} packets, of which {inferred} are known"));
         }
         if self.latest_act > LATE_ACT {
             reasons.push(format!("an application acted {} late; the limit is {LATE_ACT}", ms(self.latest_act)));
@@ -133,6 +147,9 @@ impl Truth {
             "valid": reasons.is_empty(),
             "reasons": reasons,
             "late_us": self.lateness.as_json(),
+            "late_arrivals_us": self.late_arrivals.as_json(),
+            "kernel_drops": self.kernel_drops[0],
+            "inferred_drops": self.kernel_drops[1],
             "longest_gap_us": us(self.longest_gap),
             "latest_act_us": us(self.latest_act),
             "clock_step_us": us(self.clock_step),
@@ -177,10 +194,13 @@ mod tests {
         let late = |us| {
             let mut lateness = Lateness::default();
             (0..100).for_each(|_| lateness.add(Span::from_micros(us)));
-            Truth { lateness, ..Truth::default() }.reasons().len()
+            let late_arrivals = lateness.clone();
+            let leaving = Truth { lateness, ..Truth::default() }.reasons().len();
+            (leaving, Truth { late_arrivals, ..Truth::default() }.reasons().len())
         };
-        assert_eq!((late(900), late(1300)), (0, 1));
+        assert_eq!((late(900), late(1300)), ((0, 0), (1, 1)));
         for truth in [
+            Truth { kernel_drops: [5, 4], ..Truth::default() },
             Truth { latest_act: Span::from_millis(21), ..Truth::default() },
             Truth { clock_step: Span::from_millis(2), ..Truth::default() },
             Truth { socket_drops: [1, 0, 0], ..Truth::default() },

@@ -1,5 +1,6 @@
 //! Scenario files, the simulation of their runs, and the interface to the kernel world.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -310,9 +311,26 @@ impl Plan {
         })
     }
 
-    /// The reason why this host cannot play a run in the world `live`; None if it can.
-    fn live_refusal(&self, py: Python<'_>, index: usize) -> PyResult<Option<String>> {
-        py.detach(|| Ok(sojourn_live::express::refusal(&*self.scenario(index)?, &sojourn_live::express::Host::read())))
+    /// The reason why this host cannot play a run in the world `live`; None if it can. With the engine `tc` the queues are
+    /// those of its kernel; whether it has the disciplines is not asked here.
+    #[pyo3(signature = (index, engine = "ours"))]
+    fn live_refusal(&self, py: Python<'_>, index: usize, engine: &str) -> PyResult<Option<String>> {
+        let unknown = || Error::new_err(format!("engine = {engine}: expected ours or tc"));
+        let engine = sojourn_live::queue::Engine::named(engine).ok_or_else(unknown)?;
+        py.detach(|| {
+            let scenario = self.scenario(index)?;
+            Ok(sojourn_live::express::refusal(&scenario, &sojourn_live::express::Host::read(), engine))
+        })
+    }
+
+    /// The disciplines of a run, each once, as lines for `tc`.
+    fn disciplines(&self, py: Python<'_>, index: usize) -> PyResult<Vec<String>> {
+        py.detach(|| {
+            let scenario = self.scenario(index)?;
+            let links = (0..scenario.hops.len() * 2).map(|link| scenario.link(link));
+            let lines: BTreeSet<String> = links.flat_map(|link| link.qdiscs().map(ToString::to_string)).collect();
+            Ok(lines.into_iter().collect())
+        })
     }
 
     /// The kernel's timer ticks per second (HZ) for a run.

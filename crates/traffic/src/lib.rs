@@ -18,6 +18,6 @@ pub mod probe;
 pub mod replay;
 pub mod run;
 mod seal;
-mod tc_stats;
-mod tc_tree;
+pub mod tc_stats;
+pub mod tc_tree;
 pub mod topology;

@@ -83,12 +83,12 @@ impl Spaces {
         }
     }
 
-    /// Runs several lines with one `tc` in a namespace.
+    /// Runs several lines with one `tc` in a namespace; `None` is the guest's first one.
     ///
     /// # Errors
     /// `tc` is missing, or a line fails. The error has the line and the message of `tc`.
-    pub fn tc(&mut self, place: Place, lines: &[String]) -> io::Result<()> {
-        self.inside(Some(place), || batch(lines))
+    pub fn tc(&mut self, place: Option<Place>, lines: &[String]) -> io::Result<()> {
+        self.inside(place, || batch(lines))
     }
 
     /// Runs a program in a namespace and returns its output.
@@ -212,8 +212,11 @@ fn command(program: &str, words: &[impl AsRef<OsStr>]) -> Command {
     command
 }
 
-/// Runs a program and returns its output.
-fn run(program: &str, words: &[String]) -> io::Result<String> {
+/// Runs a program in the current namespace and returns its output.
+///
+/// # Errors
+/// The program is missing or fails. The error has its message.
+pub fn run(program: &str, words: &[String]) -> io::Result<String> {
     let fault = |what: String| io::Error::other(format!("{program} {}: {what}", words.join(" ")));
     let done = command(program, words).stdin(Stdio::null()).output().map_err(|error| fault(error.to_string()))?;
     if done.status.success() {

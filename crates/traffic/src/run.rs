@@ -338,7 +338,7 @@ fn build(spaces: &mut Spaces, network: &Network, scenario: &Scenario, mode: Mode
         settings.iter().try_for_each(|setting| spaces.apply(Some(far.place), setting))?;
         lines.entry(far.place).or_default().extend(more);
     }
-    lines.iter().try_for_each(|(place, lines)| spaces.tc(*place, lines))
+    lines.iter().try_for_each(|(place, lines)| spaces.tc(Some(*place), lines))
 }
 
 #[cfg(test)]

@@ -113,6 +113,14 @@ def format_option(default: str = "text") -> Callable[[Verb], Verb]:
     )
 
 
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(["ours", "tc"]),
+    default="ours",
+    show_default=True,
+    help="Live world: whose queue disciplines, ours or those of this host's kernel.",
+)
+
 PICTURES = ("png", "svg", "pdf")
 """Formats of pictures."""
 

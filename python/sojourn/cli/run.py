@@ -13,6 +13,7 @@ from sojourn.cli.base import (
     INTERRUPTED,
     bounded,
     cli,
+    engine_option,
     executor_options,
     fail,
     leave_broken,
@@ -36,6 +37,7 @@ from sojourn.plan import WORLDS
 if TYPE_CHECKING:
     from sojourn.disciplines import Library
     from sojourn.executors import Executor
+    from sojourn.live.run import Engine
     from sojourn.plot import Format
     from sojourn.results import Results
     from sojourn.worlds import World
@@ -103,6 +105,7 @@ Examples:
     metavar="DIR",
     help="Live world: write each queue's arrivals and fates for 'sojourn replay', and its command (NNNN.json).",
 )
+@engine_option
 @library_options
 @qdisc_module_option
 @set_options
@@ -123,6 +126,7 @@ def run(
     keep: Path | None,
     pcap: Path | None,
     traces: Path | None,
+    engine: Engine,
     outside: tuple[Library, ...],
     patience: int,
     module: Path | None,
@@ -161,6 +165,7 @@ def run(
         keep=keep,
         pcap=pcap,
         traces=traces,
+        engine=engine,
         outside=outside,
         patience=patience,
         module=module,
@@ -220,6 +225,7 @@ def world_of(
     keep: Path | None = None,
     pcap: Path | None = None,
     traces: Path | None = None,
+    engine: Engine = "ours",
     outside: tuple[Library, ...] = (),
     patience: int = 60,
     module: Path | None = None,
@@ -231,6 +237,10 @@ def world_of(
         fail(f"--pcap = {pcap}: expected --world live with it; other worlds have no frames")
     if traces is not None and name != "live":
         fail(f"--traces = {traces}: expected --world live with it; only that world traces its queues")
+    if traces is not None and engine != "ours":
+        fail(f"--traces = {traces}: expected --engine ours with it; a replay plays our disciplines, not the kernel's")
+    if engine != "ours" and name != "live":
+        fail(f"--engine = {engine}: expected --world live with it; other worlds have no kernel of this host")
     if name != "kernel":
         here = "the simulator" if name == "sim" else "the live world"
         if link != "device":
@@ -254,7 +264,7 @@ def world_of(
                     folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 fail(f"{option} = {folder}: {error.strerror}: expected a folder, or the path of a new one")
-        return Hosts(keep=keep, capture=pcap, traces=traces)
+        return Hosts(keep=keep, capture=pcap, traces=traces, engine=engine)
     from sojourn.kernel.run import Guests
 
     memory_each = f"{memory}G"

@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 
 from sojourn import link as live
-from sojourn.cli.base import cli, fail, load_plan, many, scenario_argument, set_options, set_text
+from sojourn.cli.base import cli, engine_option, fail, load_plan, many, scenario_argument, set_options, set_text
+from sojourn.live.run import Engine
 
 STARTS_S = 0.3
 """Seconds that programs of `--server` get to open their sockets before the command starts."""
@@ -32,6 +33,7 @@ Examples:
     "--server", "servers", multiple=True, metavar="COMMAND", help="Start this on the server first; repeatable."
 )
 @click.option("--flows/--no-flows", help="Whether the scenario's own flows play too. [default: no-flows]")
+@engine_option
 @click.option("--watch", is_flag=True, help="Show the queues and flows, and change the link, instead of a shell.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def shell(
@@ -41,6 +43,7 @@ def shell(
     seeds: int | None,
     servers: tuple[str, ...],
     flows: bool,
+    engine: Engine,
     watch: bool,
     command: tuple[str, ...],
 ) -> None:
@@ -64,7 +67,7 @@ def shell(
     # Ctrl-C is for the command; it reaches all programs of the terminal.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with live.Link(plan, flows=flows) as link:
+        with live.Link(plan, flows=flows, engine=engine) as link:
             if not command and not watch:
                 click.echo(
                     f"sojourn: a shell on the client {link.client}; the server is {link.server}; exit ends both",

@@ -11,9 +11,11 @@ import shlex
 import shutil
 import tempfile
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from sojourn import _core, programs
 from sojourn.errors import Refusal
@@ -24,8 +26,16 @@ JOB, ENDED, CAPTURED = "job.json", "ended.json", "captured.pcapng"
 PROGRAM = "sojourn-live"
 PATIENCE_S = 60.0
 """Seconds that a run may take longer than its simulated time, for its set-up and its end."""
+SHAPER = "htb rate 1mbit"
+"""A line of the discipline that has the link's rate with the engine `tc`."""
+TC_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
+"""Where `sojourn-live` looks for tc."""
 ALONE = threading.Lock()
 """One run at a time: two runs would take the processors from each other."""
+
+
+Engine = Literal["ours", "tc"]
+"""The owner of the queues' disciplines: this program, or this host's kernel by `tc`."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +50,17 @@ class Hosts:
     """The folder for the traces of the queues that had packets. For each run and queue: NNNN.QUEUE.csv with the
     arrivals for a replay, and NNNN.QUEUE.fates.csv with the fates, as the replay prints them. NNNN.json has the
     commands of the replays. None: no traces."""
+    engine: Engine = "ours"
+    """The owner of the queues' disciplines."""
     name: ClassVar[str] = "live"
 
     def key(self, _plan: _core.Plan, _index: int) -> dict[str, str]:
-        """The host's kernel, and the program that plays the path."""
-        return {"linux": platform.release(), "live_digest": digest(find_program())}
+        """The host's kernel, the program that plays the path, and the owner of the queues' disciplines."""
+        return {"linux": platform.release(), "live_digest": digest(find_program()), "engine": self.engine}
 
     def refusal(self, plan: _core.Plan, index: int) -> str | None:
         """Returns the reason why this host cannot play a run, or None if it can."""
-        return plan.live_refusal(index)
+        return refusal(plan, index, self.engine)
 
     def play(
         self, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool
@@ -68,6 +80,7 @@ class Hosts:
             "capture": self.capture is not None,
             "traced": self.traces is not None,
             "temporary": self.keep is None,
+            "engine": self.engine,
         }
         (folder / JOB).write_text(json.dumps(job))
         (folder / ENDED).unlink(missing_ok=True)
@@ -125,15 +138,67 @@ def keep_traces(folder: Path, traces: Path, run: str, replays: list[dict[str, An
     (traces / f"{run}.json").write_text(json.dumps({"queues": queues}, indent=1) + "\n")
 
 
+def refusal(plan: _core.Plan, index: int, engine: Engine) -> str | None:
+    """Returns the reason why this host cannot play a run with this engine, or None if it can."""
+    reason = plan.live_refusal(index, engine)
+    if reason is not None or engine == "ours":
+        return reason
+    lines = [SHAPER, *plan.disciplines(index)]
+    try:
+        lacking = lacking_in_kernel(lines)
+    except Refusal as error:
+        return str(error)
+    return next((f"qdisc = {line}: {lacking[line]}" for line in lines if line in lacking), None)
+
+
+def lacking_in_kernel(lines: Iterable[str]) -> dict[str, str]:
+    """Returns the disciplines that this host's kernel, or its `tc`, cannot set up, each with the reason. Raises Refusal
+    if this cannot be found out.
+    """
+    if shutil.which("tc", path=TC_PATH) is None:
+        raise Refusal("--engine tc: expected the program tc; install iproute2")
+    return dict(_lacking(tuple(lines)))
+
+
+@cache
+def _lacking(lines: tuple[str, ...]) -> dict[str, str]:
+    with tempfile.TemporaryDirectory(prefix="sojourn-live-") as temporary:
+        folder = Path(temporary)
+        (folder / JOB).write_text(json.dumps({"disciplines": lines}))
+        command, environment = [str(find_program()), temporary], {"PATH": os.environ.get("PATH", "")}
+        end = supervise(command, "/", environment, cpu=None, timeout_s=PATIENCE_S, stop=lambda: False, pinned=False)
+        return {line: _lack(line, said) for line, said in answer_of(folder, end)["lacking"].items()}
+
+
+def _lack(line: str, said: str) -> str:
+    """The meaning of the answer of `tc` about a discipline."""
+    # tc repeats the command that failed, which has one of the line's disciplines.
+    words = said.replace(":", " ").split()
+    kinds = [part.split()[0] for part in line.split(" child ")]
+    kind = next((one for one in kinds if one in words), kinds[0])
+    if "kind is unknown" in said:
+        return f"the kernel of this host, Linux {platform.release()}, has no {kind}; modprobe sch_{kind} may add it"
+    if "Unknown qdisc" in said:
+        return f"tc of this host does not know {kind}; a later iproute2, or a plug-in of tc, may"
+    return said
+
+
 def truth_words(truth: dict[str, Any]) -> dict[str, str]:
-    """Returns what a run's record says about its truth, in words. `invalid` is there only if the run is not valid."""
-    late = ", ".join(f"{share} {value:g}" for share, value in truth["late_us"].items() if value is not None)
+    """Returns what a run's record says about its truth, in words. `late_arrivals_us` is there only if queues are the
+    kernel's, and `invalid` only if the run is not valid.
+    """
     words = {
-        "late_us": late or "no frame left",
+        "late_us": _quantiles(truth["late_us"]) or "no frame left",
         "realtime": "yes" if truth["realtime"] else "no",
         "cpu_share": f"{truth['cpu_share']:.2f}",
     }
+    if arrivals := _quantiles(truth["late_arrivals_us"]):
+        words["late_arrivals_us"] = arrivals
     return words if truth["valid"] else words | {"invalid": "; ".join(truth["reasons"])}
+
+
+def _quantiles(late: dict[str, float | None]) -> str:
+    return ", ".join(f"{share} {value:g}" for share, value in late.items() if value is not None)
 
 
 def answer_of(folder: Path, end: End) -> dict[str, Any]:
