@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -40,7 +41,7 @@ PORT, STARTS_S = 9000, 0.5
 HEADERS = 14 + 20 + 8
 """Bytes that the link counts in addition to a datagram's payload: Ethernet, IPv4, UDP."""
 RATE, DELAY_MS, COUNT, GAP_US, SIZE = 100_000_000, 10, 3000, 1000, 100
-"""The path of the delays: bit/s, one way in ms; and the datagrams: their number, one each so many us, their payload."""
+"""The path of the delays: bit/s, one way in ms. And the datagrams: their number, gap in us, payload in bytes."""
 BACKLOG_S = 10
 """Seconds in which a rate is measured, with a backlog."""
 RATES = (1_000_000, 10_000_000, 100_000_000)
@@ -114,21 +115,17 @@ def own_delays() -> dict[str, Any]:
 
 
 def of_rattan(program: Path) -> dict[str, Any]:
-    """Measures the delays of a path of rattan's with the same rate and delay."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "rows"
-        send = f"sleep {STARTS_S}; {' '.join(PROBE)} send $RATTAN_EXT {PORT} {COUNT} {GAP_US} {SIZE}"
-        receive = f"{' '.join(PROBE)} receive {PORT} {COUNT} {COUNT * GAP_US / 1e6 + 4} > {out}"
-        done = subprocess.run(rattan_words(program, send, receive), capture_output=True, text=True, check=False)
-        if not out.exists() or not (rows := read(out.read_text())).size:
-            raise SystemExit(f"{program}: no datagram arrived: {done.stderr[-400:]}")
+    """Measures the delays of a path of rattan's with the same rate and delay. Its right end is this host."""
+    path = ["--uplink-delay", f"{DELAY_MS}ms", "--uplink-bandwidth", f"{RATE // 1_000_000}Mbps"]
+    send = f"sleep {STARTS_S}; {shlex.join(PROBE)} send $RATTAN_BASE {PORT} {COUNT} {GAP_US} {SIZE}"
+    receive = [*PROBE, "receive", str(PORT), str(COUNT), str(COUNT * GAP_US / 1e6 + 4)]
+    with subprocess.Popen(receive, stdout=subprocess.PIPE, text=True) as receiver:
+        words = [str(program), "link", *path, "--", "sh", "-c", send]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        rows = read(receiver.communicate()[0])
+    if not rows.size:
+        raise SystemExit(f"{program}: no datagram arrived: {done.stderr[-400:]}")
     return {"error_us": quantiles(delay_errors(rows)), "lost": COUNT - len(rows)}
-
-
-def rattan_words(program: Path, send: str, receive: str) -> list[str]:
-    """Returns the command that passes datagrams through a path of rattan's, in the direction of its uplink."""
-    link = ["--uplink-delay", f"{DELAY_MS}ms", "--uplink-bandwidth", f"{RATE // 1_000_000}Mbps"]
-    return [str(program), "link", *link, "--left", "/bin/sh", "-c", send, "--right", "/bin/sh", "-c", receive]
 
 
 def departure_rate(rate: int) -> dict[str, Any]:

@@ -25,11 +25,10 @@ const ALLOWED_BY: &str = "kernel.unprivileged_userns_clone = 1, user.max_user_na
 const IPV6_SETTINGS: &str = "/proc/sys/net/ipv6";
 /// The least MTU of a link with IPv6 in bytes.
 const IPV6_MTU: u32 = 1280;
-/// IPv6 in a namespace with hosts: nothing is sent to find routers, neighbours or duplicate addresses.
-const IPV6: [(&str, &str); 6] = [
+/// IPv6 in a namespace with hosts: nothing is sent to find routers, and there are no addresses but ours.
+const IPV6: [(&str, &str); 5] = [
     ("default/accept_ra", "0"),
     ("default/router_solicitations", "0"),
-    ("default/accept_dad", "0"),
     ("default/addr_gen_mode", "1"),
     ("default/disable_ipv6", "0"),
     ("all/disable_ipv6", "0"),

@@ -390,8 +390,8 @@ impl Path {
         Ok(())
     }
 
-    /// Lets the frames leave that are due at `until`, as far as they are known. What happens at the links before that
-    /// time is left to [`Path::advance`].
+    /// Lets the frames leave that are due at `until`, as far as they are known. The links' events before that time are
+    /// left to [`Path::advance`].
     pub fn release_due(&mut self, until: Time) {
         while self.leaves.peek().is_some_and(|posted| posted.at <= until) {
             let Some(Posted { at, packet, .. }) = self.leaves.pop() else { break };

@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 use netlink_packet_core::{
     ErrorMessage, NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
 };
-use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
 use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState};
 use netlink_packet_route::route::{
@@ -104,6 +104,9 @@ impl Netlink {
                 let mut message = AddressMessage::default();
                 message.header.family = family(address);
                 message.header.prefix_len = pair(address);
+                // An IPv6 address can be used at once, without a search for another host that has it.
+                message.header.flags =
+                    if address.is_ipv6() { AddressHeaderFlags::Nodad } else { AddressHeaderFlags::empty() };
                 message.header.index = self.index(device)?;
                 message.attributes = vec![AddressAttribute::Local(*address), AddressAttribute::Address(*address)];
                 (RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
