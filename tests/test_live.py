@@ -644,6 +644,28 @@ def test_a_socket_of_this_process_is_one_of_a_host(link: Link) -> None:
         link.socket("router")  # type: ignore[arg-type]
 
 
+def test_a_browser_loads_a_page_behind_a_link(live: None, tmp_path: Path) -> None:
+    chromium = next((found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None)
+    if chromium is None:
+        skip_loudly("no chromium here: no page was loaded behind a link", also_in_ci=True)
+    for number in range(10):
+        (tmp_path / f"{number}.js").write_text(f"/*{'x' * 20_000}*/ said.append('{number} ')")
+    scripts = "".join(f"<script src='{number}.js'></script>" for number in range(10))
+    (tmp_path / "index.html").write_text(f"<p id='said'></p>{scripts}")
+    with Link(plan_of("2mbit", "40ms")) as link:
+        said, to = os.pipe()
+        server = [sys.executable, "-u", "-m", "http.server", "--directory", str(tmp_path), "--bind", link.server]
+        link.popen(server, at="server", stdout=to, stderr=subprocess.DEVNULL)
+        os.close(to)
+        with os.fdopen(said) as lines:
+            assert "Serving" in lines.readline()
+            words = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+            page = link.run([chromium, *words, "--dump-dom", "http://{server}:8000/"], timeout_s=60)
+        assert f'<p id="said">{"".join(f"{number} " for number in range(10))}</p>' in page.stdout, page.stderr
+        down = link.stats()["links"][0]
+        assert down["bytes"] > 200_000, "all scripts came through the queue"
+
+
 def test_a_link_is_changed_while_it_is_up(link: Link) -> None:
     link.set(rate="5mbit", delay="7ms", qdisc="codel target 9ms")
     link.set("link.reverse", qdisc="fq_codel target 15ms")

@@ -3,7 +3,7 @@
     python experiments/live/engine.py [--seeds N] [--only NAME ...]
 
 Each case is played in the simulator, in the live world with our pfifo, and there with the kernel's (`--engine tc`). A
-seed takes about four minutes. Play on a host that does nothing else. The results are in engine.json.
+seed takes about six minutes. Play on a host that does nothing else. The results are in engine.json.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python experiments/live/worlds.py [--seeds N] [--only NAME ...]
 
-The live world plays in real time: a seed takes about four minutes. Play on a host that does nothing else. The results
+The live world plays in real time: a seed takes about six minutes. Play on a host that does nothing else. The results
 are in results.json.
 """
 
@@ -28,7 +28,7 @@ from sojourn.words import seeds_text
 
 HERE = Path(__file__).resolve().parent
 WORLDS = ("sim", "kernel", "live")
-DURATION_S, START_S = 20, 5
+DURATION_S, START_S = 30, 5
 MOST_GOODPUT, MOST_SOJOURN, MOST_SOJOURN_MS = 0.03, 0.10, 1.0
 """The bounds: the share by which goodput may differ, and the share or the time for the median sojourn."""
 
