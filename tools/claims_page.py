@@ -1,8 +1,8 @@
 """Writes a world's verdicts on a paper's claims: tools/claims_page.py experiments/001-codel [WORLD [STORE]].
 
-WORLD is sim or kernel. The store (results/store) must have the runs: `sojourn claims 001 --world WORLD` plays them. The
+WORLD is sim, kernel or live. The store (results/store) must have the runs: `sojourn claims 001 --world WORLD` plays them. The
 verdicts go to `verdicts.WORLD.json` in the paper's folder, in the format of `sojourn claims -f json`, and the table in
-README.md is made from the files of both worlds. A claim whose runs are not in the store keeps its verdict if its rules
+README.md is made from the files of all worlds. A claim whose runs are not in the store keeps its verdict if its rules
 are unchanged, and is reported: the runs of a paper need not be in one store."""
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from sojourn.means import Mean
 from sojourn.store import FACTS, Store
 
 BEGIN, END = "<!-- verdicts: written by tools/claims_page.py -->", "<!-- end of verdicts -->"
-WORLDS = ("sim", "kernel")
+WORLDS = ("sim", "kernel", "live")
 
 
 def judged(folder: Path, world: str, store: Store) -> dict[str, Any]:
     """Returns a verdict for every claim of a paper, from the store's runs or else the recorded one."""
     experiment = claims.load(folder)
     found = claims.gather(experiment, experiment.needs, store, world_of(world, memory=1), play=False)
-    ready = [claim for claim in experiment.claims if not found.lacking.keys() & set(claim.runs)]
+    # In real time only a part of a paper is played; what needs no runs is said of the other worlds.
+    asked = [claim for claim in experiment.claims if claim.runs or world != "live"]
+    ready = [claim for claim in asked if not found.lacking.keys() & set(claim.runs)]
     said = {claim.id: as_dict(claims.judge(experiment, claim, found, world)) for claim in ready}
     before = written(folder, world)
     kept = [one for one in experiment.claims if one not in ready and one.id in before and still(before[one.id], one)]
