@@ -1,9 +1,9 @@
 """Writes a world's verdicts on a paper's claims: tools/claims_page.py experiments/001-codel [WORLD [STORE]].
 
-WORLD is sim, kernel or live. The store (results/store) must have the runs: `sojourn claims 001 --world WORLD` plays them. The
-verdicts go to `verdicts.WORLD.json` in the paper's folder, in the format of `sojourn claims -f json`, and the table in
-README.md is made from the files of all worlds. A claim whose runs are not in the store keeps its verdict if its rules
-are unchanged, and is reported: the runs of a paper need not be in one store."""
+WORLD is sim, kernel or live. The store (results/store) must have the runs: `sojourn claims 001 --world WORLD` plays
+them. The verdicts go to `verdicts.WORLD.json` in the paper's folder, in the format of `sojourn claims -f json`, and the
+table in README.md is made from the files of all worlds. A claim whose runs are not in the store keeps its verdict if
+its rules are unchanged, and is reported: the runs of a paper need not be in one store."""
 
 from __future__ import annotations
 

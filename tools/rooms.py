@@ -1,8 +1,8 @@
 """Checks the rules between the Rust crates with `cargo metadata` and the sources.
 
-core <- model <- measure <- {replay, sim, traffic, live} <- py; sim and live must not depend on each other; only py may
-name pyo3; unsafe code is allowed only at the border to the operating system, Python or C. No circle of files in a crate
-may be longer than three (`circles.py`)."""
+core <- model <- measure <- {replay, sim, traffic, live} <- py; live <- link; sim and live must not depend on each
+other; only py may name pyo3; unsafe code is allowed only at the border to the operating system, Python or C. No circle
+of files in a crate may be longer than three (`circles.py`)."""
 
 import json
 import re

@@ -26,6 +26,8 @@ CONTROL = "control"
 """The control socket, in the link's folder."""
 LONGEST = 65536
 """Bytes of an answer that are read at once."""
+LEAST_S = 0.001
+"""The shortest time in seconds that a program's end is waited for."""
 UP_S = 10.0
 """Seconds after which a link that is not up has failed."""
 Host = Literal["client", "server"]
@@ -59,7 +61,8 @@ class Program:
         if it runs longer.
         """
         if self.returncode is None:
-            self._connection.settimeout(timeout_s)
+            # A timeout of zero would mean a socket that does not block.
+            self._connection.settimeout(None if timeout_s is None else max(timeout_s, LEAST_S))
             try:
                 answer = _read_line(self._connection)
             except TimeoutError:
@@ -99,7 +102,7 @@ class Link:
         self.folder = Path(self._temporary.name)
         control = str(self.folder / CONTROL)
         job = json.loads(plan.kernel_job(index, sink="program"))
-        job |= {"control": control, "flows": flows, "engine": engine, "temporary": True}
+        job |= {"control": control, "flows": flows, "engine": engine, "temporary": True, "asker": os.getpid()}
         (self.folder / JOB).write_text(json.dumps(job))
         self._begin = time.monotonic()
         self._process = subprocess.Popen(
@@ -151,7 +154,7 @@ class Link:
         for program in self._programs:
             program.kill()
         if self._process.poll() is None:
-            with suppress(OSError):
+            with suppress(OSError, Refusal):
                 self._ask({"do": "stop"})
             try:
                 self._process.wait(UP_S)
@@ -245,6 +248,7 @@ class Link:
         with self._send({"do": "socket", "at": at, "protocol": protocol}, []) as connection:
             line, descriptors, _, _ = socket.recv_fds(connection, LONGEST, 1)
         _answer_of(line)
+        os.set_inheritable(descriptors[0], False)
         return socket.socket(fileno=descriptors[0])
 
     def set(
@@ -279,11 +283,14 @@ class Link:
             return _read_line(connection)
 
     def _send(self, request: Mapping[str, Any], streams: Sequence[int]) -> Socket:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.connect(str(self.folder / CONTROL))
-        line = (json.dumps(request) + "\n").encode()
-        sent = socket.send_fds(connection, [line], list(streams)) if streams else 0
-        connection.sendall(line[sent:])
+        with _kept(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as connection:
+            try:
+                connection.connect(str(self.folder / CONTROL))
+            except (FileNotFoundError, ConnectionRefusedError):
+                raise Refusal("the link has ended") from None
+            line = (json.dumps(request) + "\n").encode()
+            sent = socket.send_fds(connection, [line], list(streams)) if streams else 0
+            connection.sendall(line[sent:])
         return connection
 
 

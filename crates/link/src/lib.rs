@@ -38,6 +38,7 @@ pub use builder::Builder;
 pub use find::find;
 pub use program::{Child, Command, Stdio};
 pub use sojourn_live::control::Protocol;
+pub use sojourn_model::workload::Host;
 
 use folder::Folder;
 
@@ -49,24 +50,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(1);
 /// The connections that wait to be accepted, as for listeners of the standard library.
 const BACKLOG: i32 = 128;
-
-/// A host of a link.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Host {
-    /// The one that packets of the downlink go to.
-    Client,
-    /// The other one.
-    Server,
-}
-
-impl Host {
-    fn name(self) -> &'static str {
-        match self {
-            Host::Client => "client",
-            Host::Server => "server",
-        }
-    }
-}
 
 /// A change of one queue's link.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -368,8 +351,8 @@ impl Drop for Link {
 /// Returns the job of a plan's first run.
 fn whole(plan: &Plan, builder: &Builder, folder: &Path) -> Whole {
     let mode = Mode { link: LinkKind::Device, probe: true, sink: Sink::Program };
-    let control = Some(folder.join(CONTROL));
-    let asked = Asked { flows: builder.flows, control, temporary: true, ..Asked::default() };
+    let (control, asker) = (Some(folder.join(CONTROL)), i32::try_from(process::id()).ok());
+    let asked = Asked { flows: builder.flows, control, temporary: true, asker, ..Asked::default() };
     Whole { job: Job::new(plan, &builder.options, 0, mode), asked }
 }
 

@@ -159,9 +159,9 @@ impl Ready {
         if self.start >= self.end || !sleep_until(begin, run) {
             return Ok(None);
         }
-        run.latest_act.fetch_max(clock().saturating_sub(begin), Ordering::Relaxed);
         let mut child = self.spawn()?;
         let started = clock();
+        run.latest_act.fetch_max(started.saturating_sub(begin), Ordering::Relaxed);
         let (stopped, ended) = end_of(&child, run.origin + self.end.0, run)?;
         let status = child.wait()?;
         let [out, err] = &self.files;
@@ -215,10 +215,10 @@ fn end_of(child: &Child, limit: u64, run: &Run) -> io::Result<(bool, u64)> {
     }
     // Nobody has waited for the process yet, so that its number is its own.
     kill_process_group(group, Signal::TERM)?;
-    if !has_ended(&process, clock() + GRACE)? {
-        kill_process_group(group, Signal::KILL)?;
-        while !has_ended(&process, clock() + GRACE)? {}
-    }
+    has_ended(&process, clock() + GRACE)?;
+    // The program may have ended, and others of its group not.
+    kill_process_group(group, Signal::KILL)?;
+    while !has_ended(&process, clock() + GRACE)? {}
     Ok((true, clock()))
 }
 

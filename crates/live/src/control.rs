@@ -156,6 +156,7 @@ pub fn serve(listener: UnixListener, control: Control) -> io::Result<()> {
 
 fn connection(stream: UnixStream, control: &Control) {
     let request = receive(&stream).and_then(|(line, streams)| Ok((serde_json::from_str(&line)?, streams)));
+    let ends = matches!(request, Ok((Request::Stop {}, _)));
     let done = request
         .map_err(|error| format!("request: {error}"))
         .and_then(|(request, streams)| answer(&stream, request, streams, control));
@@ -163,6 +164,10 @@ fn connection(stream: UnixStream, control: &Control) {
     let socket: Vec<BorrowedFd<'_>> = socket.iter().map(OwnedFd::as_fd).collect();
     // The other end may have gone.
     let _ = send(&stream, &answer, &socket);
+    if ends {
+        // Only now: the process ends with the link.
+        control.stop.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Sends a line, and descriptors with its first byte.
@@ -182,8 +187,8 @@ pub fn send(mut stream: &UnixStream, line: &impl Serialize, descriptors: &[Borro
     stream.write_all(&bytes[sent..])
 }
 
-/// Receives a line, the next one and last one, and the descriptors that come with its first byte. The line is empty if
-/// the other end has gone.
+/// Receives a line, and the descriptors that come with its first byte. Bytes after the line are lost, so that nothing may
+/// follow it before the answer. The line is empty if the other end has gone.
 ///
 /// # Errors
 /// Those of the socket, or the line is no text.
@@ -234,19 +239,16 @@ fn answer(stream: &UnixStream, request: Request, streams: Vec<OwnedFd>, control:
             control.hosts.iter().map(|(name, host)| ((*name).to_owned(), of(host))).collect()
         }
         Request::Stats {} => ask(control, Question::Stats)?,
-        Request::Stop {} => {
-            control.stop.store(true, Ordering::Relaxed);
-            ok
-        }
+        Request::Stop {} => ok,
     };
     Ok((value, None))
 }
 
 fn ask(control: &Control, question: Question) -> Result<Value, String> {
     let (to, answer) = mpsc::channel();
-    let gone = |_| "the link has ended".to_owned();
-    control.questions.send((question, to)).map_err(|_| "the link has ended".to_owned())?;
-    answer.recv().map_err(gone)?
+    let gone = || "the link has ended".to_owned();
+    control.questions.send((question, to)).map_err(|_| gone())?;
+    answer.recv().map_err(|_| gone())?
 }
 
 /// Makes a socket in a host's namespace, which this thread enters for good.

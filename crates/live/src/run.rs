@@ -55,6 +55,9 @@ pub struct Asked {
     /// True if the one who asked deletes the folder after the run.
     #[serde(default)]
     pub temporary: bool,
+    /// The number of the process that asks. The run ends with it.
+    #[serde(default)]
+    pub asker: Option<i32>,
     /// The owner of the links' queue disciplines.
     #[serde(default)]
     pub engine: queue::Engine,
@@ -132,6 +135,9 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
         let loop_of_path = scope.spawn(|| {
             engine.truth.realtime = engine::hurry();
             let done = engine.play(end, &stop);
+            if done.is_err() {
+                stop.store(true, Ordering::Relaxed);
+            }
             (engine, done)
         });
         let played = match has_flows {

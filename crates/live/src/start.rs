@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, getppid, kill_process, pidfd_open, set_parent_process_death_signal, waitpid,
 };
@@ -22,23 +23,38 @@ pub fn main() -> bool {
     let Some(folder) = std::env::args_os().nth(1).map(PathBuf::from) else {
         return false;
     };
-    let parent = parent();
-    let job = fs::read_to_string(folder.join(JOB)).map_err(|error| format!("{JOB}: {error}"));
-    let started = job.and_then(|job| network::leave_the_host().map(|()| job).map_err(|error| error.to_string()));
-    match started {
-        Ok(job) => play_in_child(&folder, &job, parent),
-        Err(error) => job::end(&folder, Err(error)),
+    let job = match fs::read_to_string(folder.join(JOB)) {
+        Ok(job) => job,
+        Err(error) => return job::end(&folder, Err(format!("{JOB}: {error}"))),
+    };
+    let asker = match asked(&job).asker.and_then(Pid::from_raw).or_else(getppid) {
+        Some(asker) => pidfd_open(asker, PidfdFlags::empty()),
+        None => Err(Errno::NOSYS),
+    };
+    if matches!(asker, Err(Errno::SRCH)) {
+        return forget(&folder, &job);
+    }
+    // The asker may have asked the kernel to end this process with it, or with the mere thread that has started it: that of
+    // one of many tests. With a descriptor this is taken back, because the folder must still be deleted.
+    die_with_parent(asker.is_err());
+    match network::leave_the_host() {
+        Ok(()) => play_in_child(&folder, &job, asker.ok()),
+        Err(error) => job::end(&folder, Err(error.to_string())),
     }
 }
 
-/// Returns a descriptor that tells the end of the process that has started this one. The kernel would end this one with it,
-/// if asked (PR_SET_PDEATHSIG), but also with the mere thread that has started it: that of one of many tests.
-fn parent() -> Option<OwnedFd> {
-    let found = getppid().and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok());
-    // Without a descriptor, the process is in another namespace of process numbers. With one, this process outlives the
-    // other for a moment, even if the kernel was asked before.
-    die_with_parent(found.is_none());
-    found
+/// Reads the fields of a job that are for this process.
+fn asked(job: &str) -> Asked {
+    serde_json::from_str(job).unwrap_or_default()
+}
+
+/// Deletes the folder of a run that nobody waits for, unless it is to be kept. Returns false: the run has not succeeded.
+fn forget(folder: &Path, job: &str) -> bool {
+    if asked(job).temporary {
+        // Nobody is there for an error.
+        let _ = fs::remove_dir_all(folder);
+    }
+    false
 }
 
 /// Asks the kernel to end this process when the thread ends that has started it, or not to.
@@ -49,7 +65,7 @@ fn die_with_parent(is_asked: bool) {
 
 /// Plays the run in a child, the first process of the new namespace of process numbers.
 #[expect(unsafe_code, reason = "fork has no safe wrapper")]
-fn play_in_child(folder: &Path, job: &str, parent: Option<OwnedFd>) -> bool {
+fn play_in_child(folder: &Path, job: &str, asker: Option<OwnedFd>) -> bool {
     // SAFETY: this process has one thread.
     match unsafe { libc::fork() } {
         -1 => job::end(folder, Err(format!("fork: {}", std::io::Error::last_os_error()))),
@@ -58,22 +74,19 @@ fn play_in_child(folder: &Path, job: &str, parent: Option<OwnedFd>) -> bool {
             network::show_own_processes();
             job::end(folder, run::play(folder, job))
         }
-        child => Pid::from_raw(child).is_some_and(|child| wait(folder, job, child, parent)),
+        child => Pid::from_raw(child).is_some_and(|child| wait(folder, job, child, asker)),
     }
 }
 
 /// Waits for the child, or for the end of the one who asked. Returns whether the run succeeded.
-fn wait(folder: &Path, job: &str, child: Pid, parent: Option<OwnedFd>) -> bool {
+fn wait(folder: &Path, job: &str, child: Pid, asker: Option<OwnedFd>) -> bool {
     let ends = pidfd_open(child, PidfdFlags::empty());
-    if let (Some(parent), Ok(ends)) = (&parent, &ends) {
-        let mut watched = [PollFd::new(ends, PollFlags::IN), PollFd::new(parent, PollFlags::IN)];
-        while poll(&mut watched, None) == Err(rustix::io::Errno::INTR) {}
+    if let (Some(asker), Ok(ends)) = (&asker, &ends) {
+        let mut watched = [PollFd::new(ends, PollFlags::IN), PollFd::new(asker, PollFlags::IN)];
+        while poll(&mut watched, None) == Err(Errno::INTR) {}
         if watched[0].revents().is_empty() {
             let _ = (kill_process(child, Signal::KILL), waitpid(Some(child), WaitOptions::empty()));
-            if serde_json::from_str(job).is_ok_and(|asked: Asked| asked.temporary) {
-                let _ = fs::remove_dir_all(folder);
-            }
-            return false;
+            return forget(folder, job);
         }
     }
     let ended = waitpid(Some(child), WaitOptions::empty()).ok().flatten();

@@ -48,7 +48,7 @@ impl Workload {
     }
 
     /// Returns why a world without programs cannot play these flows; `None` if it can.
-    pub fn needs_programs(&self) -> Option<String> {
+    pub fn refusal_of_programs(&self) -> Option<String> {
         let entry = self.entries.iter().find(|entry| matches!(entry.app, App::Command(_)))?;
         Some(format!("flow {}: command: only the live world runs programs; expected --world live", entry.name))
     }

@@ -34,6 +34,6 @@ pub fn refusal(scenario: &Scenario, given: &[impl AsRef<str>]) -> Option<String>
         (classes > MOST_CLASSES)
             .then(|| format!("flows: {classes} different paths, delays or hosts; at most {MOST_CLASSES} are built"))
     };
-    let programs = || scenario.workload.needs_programs();
+    let programs = || scenario.workload.refusal_of_programs();
     (0..scenario.hops.len() * 2).find_map(link).or_else(programs).or_else(flows).or_else(classes)
 }

@@ -38,7 +38,7 @@ pub fn refusal(scenario: &Scenario, kernel: &Kernel, mode: Mode) -> Option<Strin
         let name = scenario.link_name(index);
         return Some(format!("hop {name}: pause: not with gso, whose packets are longer than its headroom expects"));
     }
-    scenario.workload.needs_programs().or_else(|| flows(scenario))
+    scenario.workload.refusal_of_programs().or_else(|| flows(scenario))
 }
 
 /// Returns the reason why real hosts cannot play the scenario's flows; `None` if they can.

@@ -10,6 +10,7 @@ import click
 from sojourn import screen
 from sojourn.cli.base import (
     cli,
+    engine_option,
     executor_options,
     leave_broken,
     leave_interrupted,
@@ -39,6 +40,7 @@ from sojourn.words import cell_text
 if TYPE_CHECKING:
     from sojourn.disciplines import Library
     from sojourn.executors import Executor
+    from sojourn.live.run import Engine
     from sojourn.means import Mean
     from sojourn.plot import Format
     from sojourn.results import Results
@@ -68,6 +70,7 @@ Examples:
 @scenario_argument
 @world_option
 @memory_option
+@engine_option
 @library_options
 @qdisc_module_option
 @set_options
@@ -87,6 +90,7 @@ def sweep(
     file: Path,
     world: str,
     memory: int,
+    engine: Engine,
     outside: tuple[Library, ...],
     patience: int,
     module: Path | None,
@@ -127,7 +131,7 @@ def sweep(
         done = pipeline.execute(
             plan,
             RunsInStore(opened, series),
-            world=world_of(world, memory=memory, outside=outside, patience=patience, module=module),
+            world=world_of(world, memory=memory, engine=engine, outside=outside, patience=patience, module=module),
             executor=executor,
             until=rule,
             among=among,

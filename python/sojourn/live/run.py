@@ -80,6 +80,7 @@ class Hosts:
             "capture": self.capture is not None,
             "traced": self.traces is not None,
             "temporary": self.keep is None,
+            "asker": os.getpid(),
             "engine": self.engine,
         }
         (folder / JOB).write_text(json.dumps(job))

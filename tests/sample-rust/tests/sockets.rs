@@ -77,7 +77,7 @@ fn a_link_is_up_soon() -> io::Result<()> {
         let begin = Instant::now();
         let link = Link::new("10mbit", "50ms", "fq_codel")?;
         times.push(begin.elapsed());
-        drop(link);
+        assert_eq!(link.stats()?["links"].as_array().map(Vec::len), Some(2));
     }
     times.sort();
     println!("a link is up after {:?} (median of 10; {:?} to {:?})", times[5], times[0], times[9]);

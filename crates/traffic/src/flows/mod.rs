@@ -106,7 +106,8 @@ pub struct Flows<'a, N> {
 }
 
 impl<'a, N: Net> Flows<'a, N> {
-    /// Opens a listening socket on every host of the flows. No application has started. `changes` are the times at which links change.
+    /// Opens a listening socket on every host of the flows. No application has started. `changes` are the times at
+    /// which links change.
     ///
     /// # Errors
     /// The operating system refuses a socket.
