@@ -212,7 +212,8 @@ impl Hop {
         packet.wire = self.link.wire_bytes(packet.facts.ip_bytes);
         packet.ecn_in = packet.ecn();
         packet.arrival = now;
-        if self.qdisc.bufferless() && self.service.is_some_and(|(_, end)| end > now) {
+        // What is due now makes room: its event is still to come and takes this packet.
+        if self.qdisc.bufferless() && !self.card.is_open() && self.next_event() > now {
             self.drops.push((packet, DropReason::Busy));
         } else {
             self.qdisc.enqueue(now, packet, &mut Lost { packets: &mut self.drops, pool });

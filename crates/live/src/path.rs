@@ -736,6 +736,7 @@ mod tests {
     use super::*;
     use crate::frame::tests::tcp;
     use proptest::prelude::*;
+    use sojourn_core::qdisc::DropReason;
     use sojourn_model::plan::{LoadOptions, Plan};
     use sojourn_model::units;
     use sojourn_replay::How;
@@ -810,17 +811,33 @@ mod tests {
         (packets.collect(), left)
     }
 
+    /// A full packet of the first flow.
+    fn plain(at: u64) -> Arrival {
+        Arrival { at, flow: 0, payload: 1460, tos: 0, host: 0, flags: ACK }
+    }
+
     #[test]
     fn a_packet_takes_its_transmission_and_half_of_the_base_rtt() {
         let scenario = scenario("rate = \"10mbit\"\ndelay = \"5ms\"\nqdisc = \"pfifo\"");
         let mut path = path(&scenario);
-        let arrival = Arrival { at: 1_000, flow: 0, payload: 1460, tos: 0, host: 0, flags: ACK };
-        let (packets, left) = play(&mut path, &[arrival], &[100_000_000]);
+        let (packets, left) = play(&mut path, &[plain(1_000)], &[100_000_000]);
         // 1514 bytes at 10 Mbit/s take 1211.2 us.
         assert_eq!(left, [1_000 + 1_211_200 + 20_000_000]);
         // The hop's own delays leave 15 ms of each way; one half of this is in front of the hop.
         let there = 1_000 + (20_000_000 - 5_000_000) / 2;
         assert_eq!((packets[0].arrival, packets[0].start, packets[0].end), (there, there, there + 1_211_200));
+    }
+
+    #[test]
+    fn without_a_queue_packets_wait_in_the_cards_ring_only() {
+        // Six packets within 50 us; one takes 1.2 ms.
+        let arrivals: Vec<Arrival> = (0..6).map(|number| plain(number * 10_000)).collect();
+        for (nic, delivered) in [("", 1), ("nic = { ring = 4 }", 4), ("nic = { ring = 100 }", 6)] {
+            let scenario = scenario(&format!("rate = \"10mbit\"\nqdisc = \"noqueue\"\n{nic}"));
+            let (packets, left) = play(&mut path(&scenario), &arrivals, &[1_000_000_000]);
+            let dropped = packets.iter().filter(|packet| packet.fate == probe::Fate::of(DropReason::Busy)).count();
+            assert_eq!((left.len(), dropped), (delivered, 6 - delivered), "{nic}");
+        }
     }
 
     const QDISCS: [&str; 23] = [
