@@ -179,7 +179,7 @@ def tables(found: Mapping[str, Any]) -> str:
         row = f"{one['rate'] / 1e6:.5f} Mbit/s | {one['error']:+.4%} | {share_of(one)}"
         lines.append(f"| {int(rate) / 1e6:g} Mbit/s, {one['packets']} packets | {row} |")
     for one in found["gigabit"]:
-        valid = f"not valid: {one['invalid']}" if "invalid" in one else "valid"
+        valid = "valid" if one["valid"] else f"not valid: {'; '.join(one['reasons'])}"
         row = f"goodput {one['goodput_mbit']:.0f} Mbit/s | {valid} | {share_of(one)}"
         lines.append(f"| 1 Gbit/s, 4 CUBIC, 10 ms, fq_codel | {row} |")
     return "\n".join(lines)

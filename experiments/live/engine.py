@@ -50,7 +50,7 @@ def play(case: Case, seeds: int) -> dict[str, Any]:
         }
         means = {key: mean_of(values) for key, values in measured.items()}
         found[name] = {key: as_dict(mean) for key, mean in means.items() if mean is not None}
-        if reasons := [one.truth["invalid"] for one in results.runs if "invalid" in one.truth]:
+        if reasons := [one.truth["reasons"] for one in results.runs if one.truth.get("reasons")]:
             found[name]["invalid"] = reasons
         if name != "sim":
             found[name]["late_us"] = [one.truth["late_us"] for one in results.runs]

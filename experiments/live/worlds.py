@@ -86,7 +86,7 @@ def play(case: Case, seeds: int) -> dict[str, Any]:
         assert mean is not None
         assert median is not None
         found[world] = {"goodput_mbit": as_dict(mean), "sojourn_p50_ms": as_dict(median)}
-        if reasons := [one.truth["invalid"] for one in results.runs if "invalid" in one.truth]:
+        if reasons := [one.truth["reasons"] for one in results.runs if one.truth.get("reasons")]:
             found[world]["invalid"] = reasons
     return found
 

@@ -89,14 +89,15 @@ def _live() -> Iterator[Found]:
         yield Found("live", "namespaces", "missing", found, remedy)
         return
     yield Found("live", "namespaces", "ok", "root" if os.geteuid() == 0 else "of this user")
-    if found["realtime"] == "yes":
+    if found["realtime"]:
         yield Found("live", "scheduling", "ok", "real-time")
     else:
         remedy = "ulimit -r 10 (limits.conf: rtprio), or run as root"
         yield Found("live", "scheduling", "note", "not real-time: frames leave later when the host is busy", remedy)
-    verdict: Verdict = "note" if "invalid" in found else "ok"
-    yield Found("live", "lateness of frames", verdict, f"{found['late_us']} \N{MICRO SIGN}s, 100 Mbit/s, 10 ms")
-    yield Found("live", "processor", "ok", f"{float(found['cpu_share']):.0%} of one core for this path")
+    late = ", ".join(f"{share} {value:g}" for share, value in found["late_us"].items() if value is not None)
+    verdict: Verdict = "ok" if found["valid"] else "note"
+    yield Found("live", "lateness of frames", verdict, f"{late or 'none'} \N{MICRO SIGN}s, 100 Mbit/s, 10 ms")
+    yield Found("live", "processor", "ok", f"{found['cpu_share']:.0%} of one core for this path")
     if (cores := os.cpu_count() or 1) < 2:
         yield Found("live", "processors", "note", f"{cores}: hosts and path take it from each other")
     controls = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -130,7 +131,7 @@ def _kernels_disciplines() -> Found:
     return Found("live", what, "note", f"{said}; not {', '.join(missing)}", f"modprobe sch_{missing[0]} adds one")
 
 
-def trial() -> dict[str, str] | str:
+def trial() -> dict[str, Any] | str:
     """Plays a path of 100 Mbit/s and 10 ms. Returns what the run says about its truth, or why it can not be played."""
     import sojourn as sj
     from sojourn.live.run import Hosts
@@ -144,4 +145,4 @@ def trial() -> dict[str, str] | str:
         return str(error)
     if not results.runs:
         return "; ".join(one["reason"] for one in results.skipped) or "no run was played"
-    return results.runs[0].versions
+    return results.runs[0].truth

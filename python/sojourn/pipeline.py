@@ -80,8 +80,11 @@ def execute(
             made.results.interrupted = True
         return made.finish()
     except OSError as error:
+        why = error.strerror or str(error)
+        if not runs.place:
+            raise Refusal(f"{error.filename}: {why}" if error.filename else why) from error
         kept = f"{made.results.played} runs of this sweep are kept, and the same command goes on after them"
-        raise Refusal(f"{runs.place}: {error.strerror or error}; {kept}") from error
+        raise Refusal(f"{runs.place}: {why}; {kept}") from error
 
 
 def quick(sets: Sequence[Mapping[str, Any]]) -> Among:

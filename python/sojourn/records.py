@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,8 +30,8 @@ _PREFIX = "sojourn."
 Columns = Mapping[str, "NDArray[Any]"]
 
 
-TRUTH = ("engine", "late_us", "late_arrivals_us", "realtime", "cpu_share", "invalid")
-"""Entries of a run's versions that say how true it is."""
+TRUTH = "truth"
+"""The entry of a run's versions that says how true it is, as JSON."""
 
 
 class RecordError(_core.Error):
@@ -61,12 +61,12 @@ class RunRecord:
     versions: dict[str, str] = field(default_factory=dict)
 
     @property
-    def truth(self) -> dict[str, str]:
-        """The measures by which a run of the world `live` judges itself, in words: whose queues it had (`engine`),
-        `late_us`, `late_arrivals_us` if they are the kernel's, `realtime`, `cpu_share`, and `invalid` if it may not be
-        believed. Empty for the other worlds.
+    def truth(self) -> dict[str, Any]:
+        """The measures by which a run of the world `live` judges itself: `valid`, the `reasons` if it is not, whose
+        queues it had (`engine`), `late_us`, `late_arrivals_us`, `realtime`, `cpu_share`, and the frames that were lost.
+        Empty for the other worlds.
         """
-        return {name: self.versions[name] for name in TRUTH if name in self.versions}
+        return dict(json.loads(self.versions.get(TRUTH, "{}")))
 
     @property
     def set(self) -> dict[str, Any]:
@@ -82,6 +82,15 @@ class RunRecord:
     def world(self) -> str:
         """`sim`, `kernel` or `live`."""
         return str(self.result["world"])
+
+
+def not_valid(runs: Sequence[RunRecord]) -> str:
+    """Returns how many of the runs may not be believed, in a sentence; empty if all may."""
+    wrong = [run for run in runs if run.truth and not run.truth["valid"]]
+    if not wrong:
+        return ""
+    count = "The run is" if len(runs) == 1 else f"{len(wrong)} of {len(runs)} runs are"
+    return f"{count} not valid, so do not rely on these numbers: {'; '.join(wrong[0].truth['reasons'])}."
 
 
 def versions() -> dict[str, str]:

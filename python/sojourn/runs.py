@@ -47,7 +47,7 @@ class Runs(Protocol):
 
     @property
     def place(self) -> str:
-        """Where finished runs go, for messages."""
+        """The folder in which finished runs are kept, for messages; empty if they are kept in memory."""
 
     def begin(self, plan: _core.Plan, world: World, combinations: Sequence[Combination], *, random: bool) -> None:
         """Called once, after all checks and before anything is read or kept."""
@@ -113,7 +113,7 @@ class RunsInMemory:
     every_series: bool = True
     """Whether the series of every seed stay in memory, or only those of each combination's first seed."""
     asks_first = True
-    place = "memory"
+    place = ""
 
     def __post_init__(self) -> None:
         self._plan: _core.Plan | None = None

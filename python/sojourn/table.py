@@ -757,6 +757,8 @@ def _flatten(record: RunRecord) -> dict[str, Any]:
     row: dict[str, Any] = {"world": record.world, "seed": record.seed}
     row |= {f"set.{key}": words.cell_text(value) for key, value in record.set.items()}
     row["duration_s"] = result["duration_s"]
+    if truth := record.truth:
+        row |= {"live.valid": truth["valid"], "live.reasons": "; ".join(truth["reasons"])}
     row["goodput_mbit"] = goodput(result)
     for name, hop in result["hops"].items():
         shaped = {key: _EMPTY.get(key) if value is None else value for key, value in hop.items() if key != "stats"}

@@ -375,9 +375,9 @@ def name_skipped(skipped: Sequence[dict[str, Any]]) -> None:
 def name_invalid(runs: Sequence[RunRecord]) -> None:
     """Prints the runs that may not be believed, and why: a line each, to stderr. Only the world `live` has any."""
     for one in runs:
-        if "invalid" in one.versions:
-            where = f"{set_text(one.result['set'])}, seed {one.result['seed']}"
-            click.echo(f"sojourn: not valid: {where}: {one.versions['invalid']}", err=True)
+        if reasons := one.truth.get("reasons"):
+            where = f" of {set_text(one.set)}" if one.set else ""
+            click.echo(f"sojourn: not valid: the run{where} with seed {one.seed}: {'; '.join(reasons)}", err=True)
 
 
 def name_failed(runs: Sequence[RunRecord]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -262,8 +263,10 @@ def world_of(
             try:
                 if folder is not None:
                     folder.mkdir(parents=True, exist_ok=True)
+                    with tempfile.TemporaryFile(dir=folder):
+                        pass
             except OSError as error:
-                fail(f"{option} = {folder}: {error.strerror}: expected a folder, or the path of a new one")
+                fail(f"{option} = {folder}: {error.strerror}: expected a folder to write to, or the path of a new one")
         return Hosts(keep=keep, capture=pcap, traces=traces, engine=engine)
     from sojourn.kernel.run import Guests
 
@@ -293,17 +296,17 @@ def show_runs(done: Results, form: str) -> None:
         click.echo(table.as_csv(done.runs), nl=False)
     else:
         from sojourn.cli import tables
+        from sojourn.records import not_valid
 
-        tables.show(done.cases(), done.baseline)
+        tables.show(done.cases(), done.baseline, not_valid(done.runs))
 
 
 def _closing_words(done: Results, planned: int, folder: Path | None, page: Path | None) -> None:
     simulated = sum(record.result["duration_s"] for record in done.runs)
     count = done.count
-    click.echo(
-        f"{many(count, 'run')}: {simulated:g} simulated seconds in {done.cpu_s:.2f} s of CPU",
-        err=True,
-    )
+    is_live = any(record.world == "live" for record in done.runs)
+    took = "s in real time" if is_live else f"simulated seconds in {done.cpu_s:.2f} s of CPU"
+    click.echo(f"{many(count, 'run')}: {simulated:g} {took}", err=True)
     if done.interrupted:
         where = f"; they are in {folder}" if folder else ""
         click.echo(f"sojourn: interrupted: {count} of {planned} runs are finished{where}", err=True)

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 COLOURS = {"best": "green", "worst": "red"}
 
 
-def show(cases: Cases, baseline: str | None = None) -> None:
-    """Prints headline, tables, paired differences, and an explanation of the signs."""
+def show(cases: Cases, baseline: str | None = None, caution: str = "") -> None:
+    """Prints headline, tables, paired differences, and an explanation of the signs. `caution` follows the headline."""
     from sojourn import headline, paired, table
 
     screen.say(f"{cases.title} · world {cases.world}")
     for sentence in headline.sentences(cases):
         screen.say(sentence)
+    if caution:
+        screen.say(caution)
     click.echo()
     made = table.tables(cases)
     _print_queues([one for one in made if one.key == "queue"], cases)

@@ -21,6 +21,7 @@ from sojourn import _core, programs
 from sojourn.errors import Refusal
 from sojourn.kernel.guest import End, supervise
 from sojourn.kernel.run import COUNTED, PLAYED, SEEN, Played, digest, played_s
+from sojourn.records import TRUTH
 
 JOB, ENDED, CAPTURED = "job.json", "ended.json", "captured.pcapng"
 PROGRAM = "sojourn-live"
@@ -98,7 +99,7 @@ class Hosts:
         answer = answer_of(folder, end)
         if self.capture:
             self.capture.mkdir(parents=True, exist_ok=True)
-            shutil.move(folder / CAPTURED, self.capture / f"{index:04d}.pcapng")
+            move(folder / CAPTURED, self.capture / f"{index:04d}.pcapng")
         if self.traces:
             keep_traces(folder, self.traces, f"{index:04d}", answer["replays"])
         output = plan.observe(
@@ -112,7 +113,7 @@ class Hosts:
             series=series,
         )
         progress.tell(duration_s)
-        return Played(output, end.wall_s, self.key(plan, index) | truth_words(answer["truth"]))
+        return Played(output, end.wall_s, self.key(plan, index) | {TRUTH: truth_of(answer, self.engine)})
 
 
 def keep_traces(folder: Path, traces: Path, run: str, replays: list[dict[str, Any]]) -> None:
@@ -129,7 +130,7 @@ def keep_traces(folder: Path, traces: Path, run: str, replays: list[dict[str, An
         name = f"{run}.{replay['queue']}"
         kept = {"trace": traces / f"{name}.csv", "fates": traces / f"{name}.fates.csv"}
         for what, file in found.items():
-            shutil.move(file, kept[what])
+            move(file, kept[what])
         queue: dict[str, str | None] = {what: file.name for what, file in kept.items()}
         if "options" in replay:
             queue["replay"] = shlex.join(["sojourn", "replay", str(kept["trace"]), *replay["options"]])
@@ -184,22 +185,18 @@ def _lack(line: str, said: str) -> str:
     return said
 
 
-def truth_words(truth: dict[str, Any]) -> dict[str, str]:
-    """Returns what a run's record says about its truth, in words. `late_arrivals_us` is there only if queues are the
-    kernel's, and `invalid` only if the run is not valid.
-    """
-    words = {
-        "late_us": _quantiles(truth["late_us"]) or "no frame left",
-        "realtime": "yes" if truth["realtime"] else "no",
-        "cpu_share": f"{truth['cpu_share']:.2f}",
-    }
-    if arrivals := _quantiles(truth["late_arrivals_us"]):
-        words["late_arrivals_us"] = arrivals
-    return words if truth["valid"] else words | {"invalid": "; ".join(truth["reasons"])}
+def move(file: Path, to: Path) -> None:
+    """Moves a file, also to another disk; if that has no room, nothing is left there. An OSError names the new file."""
+    try:
+        shutil.move(file, to)
+    except OSError as error:
+        to.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(to)) from error
 
 
-def _quantiles(late: dict[str, float | None]) -> str:
-    return ", ".join(f"{share} {value:g}" for share, value in late.items() if value is not None)
+def truth_of(answer: dict[str, Any], engine: Engine) -> str:
+    """Returns what a run says about its truth, as JSON."""
+    return json.dumps({"engine": engine} | answer["truth"])
 
 
 def answer_of(folder: Path, end: End) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from sojourn import headline, paired, pictures, plot, queues, rows, table, tcline
 from sojourn.cases import Case, Cases, case_list, of_records
 from sojourn.plot import Format, Picture
-from sojourn.records import RunRecord, to_json, write_bytes, write_text
+from sojourn.records import RunRecord, not_valid, to_json, write_bytes, write_text
 from sojourn.templates import template_of
 
 PAGE = "report.html"
@@ -118,6 +118,7 @@ def page(
         versions=first.versions,
         skipped=[(to_json(one["set"], indent=None), one["reason"]) for one in skipped],
         interrupted=interrupted,
+        caution=not_valid(runs),
         answer=headlines,
     )
 
