@@ -212,7 +212,7 @@ impl Hop {
         packet.wire = self.link.wire_bytes(packet.facts.ip_bytes);
         packet.ecn_in = packet.ecn();
         packet.arrival = now;
-        // What is due now makes room: its event is still to come and takes this packet.
+        // An event that is due now makes room: it is still to come, and takes this packet.
         if self.qdisc.bufferless() && !self.card.is_open() && self.next_event() > now {
             self.drops.push((packet, DropReason::Busy));
         } else {
