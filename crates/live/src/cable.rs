@@ -230,16 +230,23 @@ impl Cable {
 /// Bytes that a socket of a [`Feed`] asks for. The kernel grants all to root, and others up to net.core.wmem_max.
 const FEED_BYTES: i32 = 1 << 30;
 /// The most sockets of a [`Feed`].
-const FEEDS: usize = 1024;
+const FEEDS: usize = 512;
 
 /// Packet sockets that pass frames through the discipline of a device.
 ///
 /// A frame in a queue counts against its socket, whose bytes are limited. So there are as many sockets as the queue needs.
 pub struct Feed {
     device: String,
-    sockets: Vec<OwnedFd>,
+    sockets: Vec<Mouth>,
     /// The socket of the last frame.
     last: usize,
+}
+
+/// A socket of a [`Feed`].
+struct Mouth {
+    socket: OwnedFd,
+    /// The priority of its frames in the kernel.
+    priority: u8,
 }
 
 impl Feed {
@@ -248,19 +255,22 @@ impl Feed {
     /// # Errors
     /// The device does not exist, or the kernel refuses the socket.
     pub fn open(device: &str) -> io::Result<Feed> {
-        Ok(Feed { device: device.to_owned(), sockets: vec![feeding(device)?], last: 0 })
+        Ok(Feed { device: device.to_owned(), sockets: vec![Mouth::open(device)?], last: 0 })
     }
 
-    /// Gives a frame to the discipline. Returns false if the discipline has dropped it.
+    /// Gives a frame to the discipline, with the priority from 0 to 6 that a router would give it. Returns false if the
+    /// discipline has dropped it.
     ///
     /// # Errors
     /// The kernel did not take it for another reason.
     #[expect(unsafe_code, reason = "kept like the other calls of packet sockets")]
-    pub fn give(&mut self, frame: &[u8]) -> io::Result<bool> {
-        for _ in 0..FEEDS {
-            let socket = self.sockets[self.last].as_raw_fd();
+    pub fn give(&mut self, frame: &[u8], priority: u8) -> io::Result<bool> {
+        loop {
+            let mouth = &mut self.sockets[self.last];
+            mouth.set_priority(priority)?;
+            let (socket, flags) = (mouth.socket.as_raw_fd(), libc::MSG_DONTWAIT);
             // SAFETY: the frame is only read, and as long as its length says.
-            let done = unsafe { libc::send(socket, frame.as_ptr().cast(), frame.len(), libc::MSG_DONTWAIT) };
+            let done = unsafe { libc::send(socket, frame.as_ptr().cast(), frame.len(), flags) };
             if done >= 0 {
                 return Ok(true);
             }
@@ -273,30 +283,67 @@ impl Feed {
                 _ => return Err(error),
             }
         }
-        Err(io::Error::other(format!("{FEEDS} packet sockets of {} are full", self.device)))
+    }
+
+    /// Returns whether the kernel holds no frame that was given. All that left the discipline are in the ring of a
+    /// [`Cable::behind_discipline`] then.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn is_empty(&self) -> io::Result<bool> {
+        for Mouth { socket, .. } in &self.sockets {
+            if unsent(socket)? > 0 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Turns to the next socket, whose frames are the oldest. If it has no room, a new one gets in before it.
     fn next(&mut self) -> io::Result<()> {
         let oldest = (self.last + 1) % self.sockets.len();
-        if has_room(&self.sockets[oldest])? {
+        if has_room(&self.sockets[oldest].socket)? {
             self.last = oldest;
-        } else {
+        } else if self.sockets.len() < FEEDS {
             self.last += 1;
-            self.sockets.insert(self.last, feeding(&self.device)?);
+            self.sockets.insert(self.last, Mouth::open(&self.device)?);
+        } else {
+            return Err(io::Error::other(format!(
+                "{}: the queue is longer than the {FEEDS} packet sockets that feed it can hold; expected a shorter one, or \
+                 a higher net.core.wmem_max (sysctl)",
+                self.device
+            )));
         }
         Ok(())
     }
 }
 
-/// Opens a socket of a [`Feed`].
-fn feeding(device: &str) -> io::Result<OwnedFd> {
-    let socket = socket()?;
-    if set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &FEED_BYTES).is_err() {
-        set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &FEED_BYTES)?;
+impl Mouth {
+    fn open(device: &str) -> io::Result<Mouth> {
+        let socket = socket()?;
+        if set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &FEED_BYTES).is_err() {
+            set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &FEED_BYTES)?;
+        }
+        bind(&socket, device, 0)?;
+        Ok(Mouth { socket, priority: 0 })
     }
-    bind(&socket, device, 0)?;
-    Ok(socket)
+
+    fn set_priority(&mut self, priority: u8) -> io::Result<()> {
+        if self.priority != priority {
+            set(&self.socket, libc::SOL_SOCKET, libc::SO_PRIORITY, &i32::from(priority))?;
+            self.priority = priority;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the bytes of a socket's frames that are still in the kernel, with what the kernel adds to them.
+#[expect(unsafe_code, reason = "an ioctl without a safe wrapper")]
+fn unsent(socket: &OwnedFd) -> io::Result<i32> {
+    let mut bytes: i32 = 0;
+    // SAFETY: the kernel writes an int.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(bytes) }
 }
 
 /// Returns whether a socket takes a frame.
@@ -317,5 +364,60 @@ impl Drop for Cable {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and nothing refers to it any more.
         unsafe { libc::munmap(self.ring.cast(), RING) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixDatagram;
+
+    use super::*;
+
+    /// A feed whose only socket is one end of a pair, which needs no right; and the other end.
+    fn feed() -> (Feed, UnixDatagram) {
+        let (near, far) = UnixDatagram::pair().expect("a pair");
+        let mouth = Mouth { socket: near.into(), priority: 0 };
+        (Feed { device: "queue0".to_owned(), sockets: vec![mouth], last: 0 }, far)
+    }
+
+    #[expect(unsafe_code, reason = "options of packet sockets have no safe wrapper")]
+    fn priority(feed: &Feed) -> i32 {
+        let (mut value, mut length) = (-1, size_of::<i32>() as libc::socklen_t);
+        let socket = feed.sockets[feed.last].socket.as_raw_fd();
+        let to = (&raw mut value).cast();
+        // SAFETY: the kernel writes at most `length` bytes, the size of the value.
+        unsafe { libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_PRIORITY, to, &raw mut length) };
+        value
+    }
+
+    #[test]
+    fn a_frame_has_its_priority_in_the_kernel() {
+        let (mut feed, _far) = feed();
+        for wanted in [0, 6, 6, 2, 0, 4] {
+            assert!(feed.give(b"frame", wanted).expect("room"));
+            assert_eq!(priority(&feed), i32::from(wanted));
+        }
+    }
+
+    #[test]
+    fn a_feed_is_empty_when_the_kernel_holds_nothing_of_it() {
+        let (mut feed, far) = feed();
+        assert!(feed.is_empty().expect("a socket"));
+        assert!(feed.give(b"frame", 0).expect("room"));
+        assert!(!feed.is_empty().expect("a socket"));
+        assert_eq!(far.recv(&mut [0; 9]).expect("the frame"), 5);
+        assert!(feed.is_empty().expect("a socket"));
+    }
+
+    #[test]
+    fn a_queue_that_all_sockets_cannot_hold_is_an_error_that_says_so() {
+        let (mut feed, _far) = feed();
+        while feed.sockets.len() < FEEDS {
+            let socket = feed.sockets[0].socket.try_clone().expect("a descriptor");
+            feed.sockets.push(Mouth { socket, priority: 0 });
+        }
+        let full = (0..1_000_000).find_map(|_| feed.give(&[0; 1000], 0).err()).expect("no end");
+        assert!(full.to_string().contains("queue0: the queue is longer than the 512 packet sockets"), "{full}");
+        assert_eq!(feed.sockets.len(), FEEDS);
     }
 }

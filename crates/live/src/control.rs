@@ -14,9 +14,8 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -29,6 +28,7 @@ use sojourn_core::units::{Rate, Span};
 use sojourn_traffic::os;
 
 use crate::hop::Change;
+use crate::network::Device;
 
 /// The longest line in bytes: a request has the environment of a program.
 const LONGEST: usize = 1 << 20;
@@ -136,6 +136,8 @@ pub struct Control {
     pub questions: mpsc::Sender<Asked>,
     /// Ends the link.
     pub stop: Arc<AtomicBool>,
+    /// The devices with the kernel's queues, in the order of the links; none if the queues are ours.
+    pub devices: Mutex<Vec<Device>>,
 }
 
 /// Serves the socket until the process ends.
@@ -229,8 +231,13 @@ fn answer(stream: &UnixStream, request: Request, streams: Vec<OwnedFd>, control:
                 delay_ns.map(|delay| ChangeOf::Link(Change::Delay(Span(delay)))),
                 qdisc.map(ChangeOf::Qdisc),
             ];
+            // One request at a time, so that the path and the kernel's queue make changes in the same order.
+            let devices = control.devices.lock().unwrap_or_else(PoisonError::into_inner);
             for change in changes.into_iter().flatten() {
                 ask(control, Question::Change(link, Box::new(change)))?;
+            }
+            if let (Some(device), Some(rate)) = (devices.get(link), rate) {
+                os::run("tc", &device.change(rate)).map_err(|error| error.to_string())?;
             }
             ok
         }
@@ -357,7 +364,8 @@ mod tests {
         let space = std::fs::File::open("/proc/thread-self/ns/net").expect("this one").into();
         let host = Host { space, address: Ipv4Addr::LOCALHOST, ipv6: None };
         let (questions, _) = mpsc::channel();
-        let control = Control { hosts: [("client", host)].into(), questions, stop: Arc::default() };
+        let control =
+            Control { hosts: [("client", host)].into(), questions, stop: Arc::default(), devices: Mutex::default() };
         let ask = |at: &str| {
             let (one, other) = UnixStream::pair().expect("a pair");
             send(&one, &Request::Socket { at: at.to_owned(), protocol: Protocol::Udp }, &[]).expect("sent");

@@ -6,7 +6,8 @@
 //! world assumes too, so that the transmission, the impairments and the delay follow here.
 //!
 //! The kernel tells the drop of a packet that it refuses on arrival. Other drops are inferred: no discipline reorders the
-//! packets of one flow, so that the return of a packet proves that all before it in its flow were dropped.
+//! packets of one flow, so that the return of a packet proves that all before it in its flow were dropped. When the kernel
+//! holds no packet of a link, all that have not come back were dropped.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -38,8 +39,9 @@ pub fn number(frame: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes([0, 0, 0, a, b, c, d, e]))
 }
 
-/// Everything by which a discipline may tell flows apart: hosts, ports, protocol, and DSCP and ECN field on arrival.
-type Flow = ([u32; 2], [u16; 2], u8, u8);
+/// Everything by which a discipline may tell flows apart: hosts, ports, protocol, DSCP and ECN field on arrival, and the
+/// flow label of IPv6.
+type Flow = ([u32; 2], [u16; 2], u8, u8, Option<u32>);
 
 /// The packets that are in the kernel, and their order in each flow.
 struct Ledger<F, P> {
@@ -62,14 +64,23 @@ impl<F: Copy + Eq + std::hash::Hash, P> Ledger<F, P> {
         number
     }
 
-    /// Takes the newest packet of a flow, which the kernel has refused.
-    fn refused(&mut self, number: u64) -> Option<P> {
+    /// Takes a packet that was dropped: one that the kernel has refused, or one that is not in the kernel any more. Behind
+    /// one that was refused, a flow has only packets that were not given yet.
+    fn dropped(&mut self, number: u64) -> Option<P> {
         let (flow, packet) = self.held.remove(&number)?;
-        if let Some(numbers) = self.flows.get_mut(&flow) {
-            numbers.retain(|one| *one != number);
+        if let Some(numbers) = self.flows.get_mut(&flow)
+            && let Some(place) = numbers.iter().rposition(|one| *one == number)
+        {
+            numbers.remove(place);
         }
         self.forget_if_empty(flow);
         Some(packet)
+    }
+
+    /// Takes all packets with numbers below `end`, which were dropped.
+    fn dropped_before(&mut self, end: u64) -> Vec<P> {
+        let numbers: Vec<u64> = self.held.range(..end).map(|(number, _)| *number).collect();
+        numbers.into_iter().filter_map(|number| self.dropped(number)).collect()
     }
 
     /// Takes a packet that has come back, and those before it in its flow, which were dropped. `None` if it is not held.
@@ -117,11 +128,13 @@ pub struct Detour {
     ledger: Ledger<Flow, Packet>,
     backlog: u64,
     /// The numbers of packets that are to be given to the kernel.
-    waiting: VecDeque<u64>,
+    to_give: VecDeque<u64>,
     /// Packets in transmission, with start and end.
     sending: VecDeque<(Packet, Time, Time)>,
     after: After,
     returned: u64,
+    /// Packets that came back although they counted as dropped.
+    strays: u64,
     last_return: Time,
 }
 
@@ -136,10 +149,11 @@ impl Detour {
             rate,
             ledger: Ledger::new(),
             backlog: 0,
-            waiting: VecDeque::new(),
+            to_give: VecDeque::new(),
             sending: VecDeque::new(),
             after: After::new(link, seed),
             returned: 0,
+            strays: 0,
             last_return: Time::ZERO,
             link: link.clone(),
         }
@@ -182,13 +196,13 @@ impl Detour {
         packet.arrival = now;
         self.backlog += u64::from(packet.wire);
         let facts = &packet.facts;
-        let flow = (facts.hosts, facts.ports, facts.protocol, facts.tos);
-        self.waiting.push_back(self.ledger.put(flow, packet));
+        let flow = (facts.hosts, facts.ports, facts.protocol, facts.tos, facts.label);
+        self.to_give.push_back(self.ledger.put(flow, packet));
     }
 
     /// Takes the next packet that is to be given to the kernel.
     pub fn next_given(&mut self) -> Option<(u64, Packet)> {
-        let number = self.waiting.pop_front()?;
+        let number = self.to_give.pop_front()?;
         self.ledger.held.get(&number).map(|(_, packet)| (number, *packet))
     }
 
@@ -197,7 +211,7 @@ impl Detour {
         if let Some((_, packet)) = self.ledger.held.get_mut(&number) {
             packet.arrival = at;
         }
-        if !is_taken && let Some(packet) = self.ledger.refused(number) {
+        if !is_taken && let Some(packet) = self.ledger.dropped(number) {
             self.backlog -= u64::from(packet.wire);
             done.fates.push((packet, Fate::Unexplained));
         }
@@ -212,7 +226,10 @@ impl Detour {
 
     /// A packet has come back with this DSCP and ECN field: its transmission begins now.
     pub fn returned(&mut self, now: Time, number: u64, tos: u8, done: &mut Done) {
-        let Some((mut packet, dropped)) = self.ledger.returned(number) else { return };
+        let Some((mut packet, dropped)) = self.ledger.returned(number) else {
+            self.strays += 1;
+            return;
+        };
         self.returned += 1;
         for packet in std::iter::once(&packet).chain(&dropped) {
             self.backlog -= u64::from(packet.wire);
@@ -221,6 +238,25 @@ impl Detour {
         packet.facts.tos = tos;
         let last = self.sending.back().map_or(Time::ZERO, |sending| sending.2);
         self.sending.push_back((packet, now, (now + self.rate.serialise(packet.wire)).max(last)));
+    }
+
+    /// The number of the next packet that the kernel gets.
+    pub fn next_number(&self) -> u64 {
+        self.to_give.front().copied().unwrap_or(self.ledger.next)
+    }
+
+    /// None of the packets with numbers below `end` is in the kernel: those that are still held were dropped.
+    pub fn emptied(&mut self, end: u64, done: &mut Done) {
+        for packet in self.ledger.dropped_before(end) {
+            self.backlog -= u64::from(packet.wire);
+            done.fates.push((packet, Fate::Unexplained));
+        }
+    }
+
+    /// The number of packets that came back although they counted as dropped. There are none, unless a discipline tells
+    /// flows apart by more than is known here.
+    pub fn strays(&self) -> u64 {
+        self.strays
     }
 
     /// Handles everything that is due at `now`.
@@ -249,7 +285,11 @@ impl Detour {
     pub fn finish(&mut self, counted: Counted, late: &[u64]) -> [Vec<Packet>; 2] {
         let mut queued: Vec<Packet> = self.sending.drain(..).map(|(packet, ..)| packet).collect();
         let mut dropped = Vec::new();
-        for (packet, before) in late.iter().filter_map(|number| self.ledger.returned(*number)) {
+        for number in late {
+            let Some((packet, before)) = self.ledger.returned(*number) else {
+                self.strays += 1;
+                continue;
+            };
             self.returned += 1;
             queued.push(packet);
             dropped.extend(before);
@@ -319,7 +359,7 @@ mod tests {
                             model.queues.entry(flow).or_default().push_back(number);
                         } else {
                             model.dropped.push(packet);
-                            refused.extend(ledger.refused(number));
+                            refused.extend(ledger.dropped(number));
                         }
                     }
                     Act::Drop { flow, place } => {
@@ -414,6 +454,56 @@ mod tests {
         assert_eq!(fates(&done), [(3, true), (0, true)], "the first packet of the same flow");
         assert_eq!(detour.waiting(), 1, "the other flow's");
         assert_eq!([7, 5, 9].map(|at| detour.return_time(Time(at)).0), [7, 7, 9]);
+    }
+
+    /// Gives packets to the kernel, which takes them.
+    fn given(detour: &mut Detour, packets: impl IntoIterator<Item = Packet>) {
+        for packet in packets {
+            detour.arrive(Time(0), packet);
+            let (number, _) = detour.next_given().expect("a packet");
+            detour.given(number, Time(0), true, &mut Done::default());
+        }
+    }
+
+    #[test]
+    fn packets_that_a_discipline_may_tell_apart_do_not_overtake() {
+        let (mut detour, mut done) = (detour(), Done::default());
+        let labels = [None, Some(0), Some(7), Some(8)];
+        let labelled = labels.map(|label| {
+            let mut packet = packet(1);
+            packet.facts.label = label;
+            packet
+        });
+        given(&mut detour, labelled);
+        for number in [3, 2, 1, 0] {
+            detour.returned(Time(50), number, 2, &mut done);
+        }
+        assert_eq!((done.fates.len(), detour.waiting(), detour.strays()), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_packet_that_comes_back_after_it_counted_as_dropped_is_a_stray() {
+        let (mut detour, mut done) = (detour(), Done::default());
+        given(&mut detour, [1, 1, 1].map(packet));
+        detour.returned(Time(50), 1, 2, &mut done);
+        detour.returned(Time(60), 0, 2, &mut done);
+        assert_eq!(detour.strays(), 1);
+        let [queued, _] = detour.finish(Counted { packets: 1, qlen: 1, drops: 1 }, &[0, 2]);
+        assert_eq!((queued.len(), detour.strays()), (2, 2), "the one in transmission, and the last");
+    }
+
+    #[test]
+    fn what_an_empty_kernel_has_not_given_back_was_dropped() {
+        let (mut detour, mut done) = (detour(), Done::default());
+        given(&mut detour, [1, 2, 1, 3].map(packet));
+        detour.arrive(Time(10), packet(3));
+        let end = detour.next_number();
+        detour.returned(Time(50), 0, 2, &mut done);
+        detour.emptied(end, &mut done);
+        let dropped: Vec<u16> = done.fates.iter().map(|(packet, _)| packet.facts.ports[0]).collect();
+        assert_eq!((end, dropped), (4, vec![2, 1, 3]));
+        assert_eq!((detour.waiting(), detour.backlog()), (1, 1000), "the one that the kernel has not got yet");
+        assert_eq!(detour.next_given().map(|(number, _)| number), Some(4));
     }
 
     #[test]

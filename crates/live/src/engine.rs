@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
+use std::thread;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::thread::clock_nanosleep_absolute;
@@ -10,15 +11,14 @@ use rustix::time::{ClockId, Timespec};
 use serde_json::Value;
 use sojourn_core::units::{Span, Time};
 use sojourn_traffic::flows::clock;
-use sojourn_traffic::job::LinkKind;
-use sojourn_traffic::{os, tc_stats, topology};
+use sojourn_traffic::{os, tc_stats};
 
+use crate::cable::{Cable, Counts};
 use crate::control::{Asked, ChangeOf, Question};
 use crate::detour::{self, Counted};
-use crate::hop::Change;
-use crate::network::{Loop, Port};
-use crate::path::Path;
-use crate::truth::Truth;
+use crate::network::{KernelQueue, Port};
+use crate::path::{Given, Path};
+use crate::truth::{self, Balance, Truth};
 
 /// The shortest sleep: waking up more often would cost more than it gives.
 const SHORTEST: Span = Span::from_micros(20);
@@ -35,8 +35,8 @@ const WORTH: Span = Span::from_micros(60);
 /// Time between two hand-overs of the records to their writer.
 const PERIOD: Span = Span::from_millis(500);
 
-/// The rate in bit/s at which the kernel's queues are emptied at the end of a run.
-const FLUSHING: u64 = 100_000_000_000;
+/// The rate in bit/s at which the kernel's queues are emptied at the end of a run. A ring holds 15 ms of full packets.
+const FLUSHING: u64 = 2_000_000_000;
 /// A queue counts as empty when nothing has come out of it for this long. One that is blocked is given up.
 const FLUSHED: Span = Span::from_millis(20);
 const FLUSH_LIMIT: Span = Span::from_secs(1);
@@ -48,7 +48,7 @@ pub struct Engine {
     /// The path's ports, in their order.
     pub ports: Vec<Port>,
     /// The kernel's queues, in the order of the links; none if the queues are ours.
-    pub loops: Vec<Loop>,
+    pub kernel_queues: Vec<KernelQueue>,
     /// The counters of the kernel's queues, at the end of the run.
     pub kernel: Vec<Value>,
     /// Time zero of the run, on the monotonic clock in nanoseconds.
@@ -74,7 +74,7 @@ impl Engine {
     /// Joins the parts. The second value takes questions about the path.
     pub fn new(
         path: Path,
-        (ports, loops): (Vec<Port>, Vec<Loop>),
+        (ports, kernel_queues): (Vec<Port>, Vec<KernelQueue>),
         origin: u64,
         writers: Vec<mpsc::Sender<Vec<u8>>>,
     ) -> (Engine, mpsc::Sender<Asked>) {
@@ -83,7 +83,7 @@ impl Engine {
             Engine {
                 path,
                 ports,
-                loops,
+                kernel_queues,
                 kernel: Vec::new(),
                 origin,
                 writers,
@@ -119,6 +119,7 @@ impl Engine {
             if now.since(handed_over) > PERIOD {
                 handed_over = now;
                 self.watch_clock();
+                self.find_empty()?;
                 self.hand_over();
             }
             let next = self.path.next_call(now).min(end);
@@ -129,20 +130,28 @@ impl Engine {
         self.receive();
         self.path.advance(end.min(self.now())).map_err(io::Error::other)?;
         self.give()?;
-        let kernel = self.end_loops()?;
+        // What is lost from now on belongs to no packet of the run.
+        self.count_lost()?;
+        self.truth.host[1] = truth::Host::read();
+        let kernel = self.end_kernel_queues()?;
         self.path.finish(&kernel);
-        self.truth.kernel_drops = [
-            kernel.iter().map(|(counted, _)| counted.drops).sum(),
-            (0..kernel.len()).map(|link| self.path.drops(link)).sum(),
-        ];
+        for (link, (queue, (counted, _))) in self.kernel_queues.iter().zip(&kernel).enumerate() {
+            let (inferred, strays) = self.path.inferred(link);
+            self.truth.balances.push(Balance { link: queue.link.clone(), counted: counted.drops, inferred, strays });
+        }
         self.hand_over();
         self.truth.counts = self.path.counts();
         self.truth.wall = Span(clock() - begin);
         self.truth.cpu = Span(cpu_time() - cpu);
+        Ok(())
+    }
+
+    /// Adds up what the packet sockets have lost.
+    fn count_lost(&mut self) -> io::Result<()> {
         let cables = self.ports.iter_mut().map(|port| &mut port.cable);
-        for cable in cables.chain(self.loops.iter_mut().map(|one| &mut one.back)) {
-            let counts = cable.counts()?;
-            for (sum, count) in self.truth.socket_drops.iter_mut().zip([counts.dropped, counts.cut, counts.unsent]) {
+        for cable in cables.chain(self.kernel_queues.iter_mut().map(|queue| &mut queue.back)) {
+            let Counts { dropped, cut, unsent } = cable.counts()?;
+            for (sum, count) in self.truth.socket_drops.iter_mut().zip([dropped, cut, unsent]) {
                 *sum += count;
             }
         }
@@ -162,7 +171,7 @@ impl Engine {
                 |stamp: u64, frame: &[u8]| path.arrive(Time((stamp as i64 - zero).max(0) as u64), port, frame);
             while cable.receive(&mut see) {}
         }
-        for (link, Loop { back, .. }) in self.loops.iter_mut().enumerate() {
+        for (link, KernelQueue { back, .. }) in self.kernel_queues.iter_mut().enumerate() {
             let mut see = |stamp: u64, frame: &[u8]| {
                 path.comes_back(Time((stamp as i64 - zero).max(0) as u64), link, frame);
             };
@@ -172,10 +181,10 @@ impl Engine {
 
     /// Gives the packets that have arrived at links of the kernel's to its queues.
     fn give(&mut self) -> io::Result<()> {
-        for (link, Loop { feed, .. }) in self.loops.iter_mut().enumerate() {
-            while let Some((number, due, frame)) = self.path.next_given(link) {
+        for (link, KernelQueue { feed, .. }) in self.kernel_queues.iter_mut().enumerate() {
+            while let Some(Given { number, due, priority, frame }) = self.path.next_given(link) {
                 let at = Time(clock().saturating_sub(self.origin));
-                let is_taken = feed.give(frame)?;
+                let is_taken = feed.give(frame, priority)?;
                 self.path.given(link, number, at, is_taken);
                 self.truth.late_arrivals.add(at.since(due));
             }
@@ -183,27 +192,33 @@ impl Engine {
         Ok(())
     }
 
+    /// Tells the path which of the kernel's queues are empty: no later packet of its flow may show that the last one was
+    /// dropped.
+    fn find_empty(&mut self) -> io::Result<()> {
+        let mut empty = Vec::new();
+        for (link, KernelQueue { feed, .. }) in self.kernel_queues.iter().enumerate() {
+            if feed.is_empty()? {
+                empty.push((link, self.path.next_number(link)));
+            }
+        }
+        // All that has left these queues is received before the path learns that nothing else will come.
+        self.receive();
+        let now = self.now();
+        empty.into_iter().for_each(|(link, end)| self.path.was_empty(now, link, end));
+        Ok(())
+    }
+
     /// Reads the counters of the kernel's queues at the end of the run, and then empties the queues at once. Returns for
     /// each link the counters, and the numbers of the packets that come back after the end.
-    fn end_loops(&mut self) -> io::Result<Vec<(Counted, Vec<u64>)>> {
+    fn end_kernel_queues(&mut self) -> io::Result<Vec<(Counted, Vec<u64>)>> {
         let mut ended = Vec::new();
-        for Loop { device, mtu, back, .. } in &mut self.loops {
-            let asked = tc_stats::ask(|words| os::run("tc", words), &format!("dev {device}"))?;
-            let root = tc_stats::discipline(&asked, device).unwrap_or_default();
+        for KernelQueue { device, back, .. } in &mut self.kernel_queues {
+            let asked = tc_stats::ask(|words| os::run("tc", words), &format!("dev {}", device.name))?;
+            let root = tc_stats::discipline(&asked, &device.name).unwrap_or_default();
             let count = |key: &str| root[key].as_u64().unwrap_or(0);
             let counted = Counted { packets: count("packets"), qlen: count("qlen"), drops: count("drops") };
-            os::run("tc", &topology::change(device, FLUSHING, LinkKind::Htb, *mtu))?;
-            let mut late = Vec::new();
-            let (begin, mut last) = (clock(), clock());
-            while clock() - begin < FLUSH_LIMIT.0 && clock() - last < FLUSHED.0 {
-                let mut see = |_: u64, frame: &[u8]| late.extend(detour::number(frame));
-                while back.receive(&mut see) {
-                    last = clock();
-                }
-                sleep_until(clock() + SHORTEST.0)?;
-            }
             self.kernel.push(root.get("child").cloned().unwrap_or_default());
-            ended.push((counted, late));
+            ended.push((counted, flush(&device.change(FLUSHING), back)?));
         }
         Ok(ended)
     }
@@ -215,8 +230,8 @@ impl Engine {
             let answer = match question {
                 Question::Stats => Ok(self.path.state()),
                 Question::Change(link, change) => match *change {
-                    ChangeOf::Link(change) => self.change(link, &change).map(done),
-                    ChangeOf::Qdisc(line) if !self.loops.is_empty() => {
+                    ChangeOf::Link(change) => self.path.change(link, &change).map(done),
+                    ChangeOf::Qdisc(line) if !self.kernel_queues.is_empty() => {
                         Err(format!("qdisc = {line}: not while a link of --engine tc is up; expected rate or delay"))
                     }
                     ChangeOf::Qdisc(line) => self.path.change_qdisc(link, &line).map(done),
@@ -225,16 +240,6 @@ impl Engine {
             // The one who asked may have gone.
             let _ = to.send(answer);
         }
-    }
-
-    /// Changes a link, and the rate of the kernel's queue.
-    fn change(&mut self, link: usize, change: &Change) -> Result<(), String> {
-        self.path.change(link, change)?;
-        let (Some(Loop { device, mtu, .. }), Change::Rate(rate)) = (self.loops.get(link), change) else {
-            return Ok(());
-        };
-        let done = os::run("tc", &topology::change(device, rate.0, LinkKind::Htb, *mtu));
-        done.map(drop).map_err(|error| error.to_string())
     }
 
     /// Sends the frames that are due.
@@ -266,7 +271,8 @@ impl Engine {
             let rest = if self.is_early { wait - EARLY } else { wait.max(SHORTEST) };
             return sleep_until(self.origin + now.0 + rest.0);
         }
-        let cables = self.ports.iter().map(|port| &port.cable).chain(self.loops.iter().map(|one| &one.back));
+        let cables =
+            self.ports.iter().map(|port| &port.cable).chain(self.kernel_queues.iter().map(|queue| &queue.back));
         let mut watched: Vec<PollFd<'_>> = cables.map(|cable| PollFd::new(cable, PollFlags::IN)).collect();
         let limit = Timespec { tv_sec: 0, tv_nsec: wait.0 as _ };
         match poll(&mut watched, Some(&limit)) {
@@ -289,6 +295,25 @@ impl Engine {
             let _ = writer.send(bytes);
         }
     }
+}
+
+/// Empties the kernel's queue of a link with this change for `tc`. Returns the numbers of the packets that come back.
+fn flush(change: &[String], back: &mut Cable) -> io::Result<Vec<u64>> {
+    let mut late = Vec::new();
+    thread::scope(|scope| {
+        // The ring would fill while this thread waited for `tc`.
+        let changed = scope.spawn(|| os::run("tc", change));
+        let (begin, mut last) = (clock(), clock());
+        while clock() - begin < FLUSH_LIMIT.0 && (!changed.is_finished() || clock() - last < FLUSHED.0) {
+            let mut see = |_: u64, frame: &[u8]| late.extend(detour::number(frame));
+            while back.receive(&mut see) {
+                last = clock();
+            }
+            sleep_until(clock() + SHORTEST.0)?;
+        }
+        changed.join().map_err(|_| io::Error::other("a bug: a thread for tc has panicked"))?.map(drop)
+    })?;
+    Ok(late)
 }
 
 /// Sleeps until a time on the monotonic clock, in nanoseconds.

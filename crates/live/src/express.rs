@@ -8,7 +8,7 @@ use sojourn_core::tcp::HyStart;
 use sojourn_model::scenario::{Capacity, Link, Scenario};
 use sojourn_traffic::express;
 
-use crate::queue::Engine;
+use crate::queue::Owner;
 
 /// The parts of this host that runs depend on.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,20 +42,20 @@ fn version_of(release: &str) -> Version {
 
 /// Returns the reason why this host cannot play the scenario; `None` if it can. Whether its kernel has the disciplines is
 /// not asked here.
-pub fn refusal(scenario: &Scenario, host: &Host, engine: Engine) -> Option<String> {
+pub fn refusal(scenario: &Scenario, host: &Host, owner: Owner) -> Option<String> {
     let of_link =
-        |index| link(scenario.link(index), host, engine).map(|why| format!("hop {}: {why}", scenario.link_name(index)));
+        |index| link(scenario.link(index), host, owner).map(|why| format!("hop {}: {why}", scenario.link_name(index)));
     (0..scenario.hops.len() * 2)
         .find_map(of_link)
         .or_else(|| express::flows(scenario))
         .or_else(|| flows(scenario, host))
 }
 
-fn link(link: &Link, host: &Host, engine: Engine) -> Option<String> {
+fn link(link: &Link, host: &Host, owner: Owner) -> Option<String> {
     if link.pause.is_some() {
         return Some("pause: the live world has no flow control; expected --world sim or kernel".into());
     }
-    if engine == Engine::Tc {
+    if owner == Owner::Tc {
         return link_of_kernel(link, host.version);
     }
     link.qdiscs().flat_map(Spec::chain).find_map(|spec| match spec {
@@ -110,25 +110,25 @@ mod tests {
     use sojourn_model::plan::{LoadOptions, Plan};
 
     fn refused(hop: &str, flow: &str) -> Option<String> {
-        refused_by(Engine::Ours, hop, flow)
+        refused_by(Owner::Ours, hop, flow)
     }
 
-    fn refused_by(engine: Engine, hop: &str, flow: &str) -> Option<String> {
+    fn refused_by(owner: Owner, hop: &str, flow: &str) -> Option<String> {
         let text = format!(
             "duration = \"1s\"\n[[hop]]\nrate = \"1mbit\"\n{hop}\n[[flow]]\nkind = \"bulk\"\nrtt = \"9ms\"\n{flow}\n"
         );
         let plan = Plan::load("t.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
         let congestion_controls = vec!["reno".into(), "cubic".into()];
         let host = Host { congestion_controls, version: (6, 1), hystart: Some(true) };
-        refusal(&plan.scenario(0).expect("a sound run"), &host, engine)
+        refusal(&plan.scenario(0).expect("a sound run"), &host, owner)
     }
 
     #[test]
     fn the_kernels_own_queues_have_limits_that_are_named() {
         for line in ["pfifo limit 50", "fq_codel limit 100", "tbf rate 1mbit burst 5kb limit 9000 child codel"] {
-            assert_eq!(refused_by(Engine::Tc, &format!("qdisc = \"{line}\""), ""), None, "{line}");
+            assert_eq!(refused_by(Owner::Tc, &format!("qdisc = \"{line}\""), ""), None, "{line}");
         }
-        assert_eq!(refused_by(Engine::Tc, "impair = \"loss 1%\"", ""), None);
+        assert_eq!(refused_by(Owner::Tc, "impair = \"loss 1%\"", ""), None);
         for (hop, said) in [
             ("nic = { ring = 5 }", "nic: not with --engine tc"),
             ("qdisc = \"noqueue\"", "noqueue: not with --engine tc"),
@@ -137,7 +137,7 @@ mod tests {
             ("qdisc = \"dualpi2\"", "dualpi2: Linux has it since 6.17, this kernel is Linux 6.1"),
             ("qdisc = \"codel variant ns2\"", "variant ns2"),
         ] {
-            let why = refused_by(Engine::Tc, hop, "").unwrap_or_default();
+            let why = refused_by(Owner::Tc, hop, "").unwrap_or_default();
             assert!(why.contains(said), "{hop}: {why}");
         }
     }

@@ -31,6 +31,8 @@ pub struct Facts {
     pub flags: u8,
     /// DSCP and ECN field.
     pub tos: u8,
+    /// The flow label of IPv6; none in IPv4.
+    pub label: Option<u32>,
     /// Length of the IP packet in bytes.
     pub ip_bytes: u32,
     /// Payload of the transport protocol in bytes.
@@ -79,6 +81,7 @@ struct Layers {
     is_rest: bool,
     hosts: [u32; 2],
     tos: u8,
+    label: Option<u32>,
 }
 
 fn layers(frame: &[u8]) -> Option<Layers> {
@@ -95,6 +98,7 @@ fn layers(frame: &[u8]) -> Option<Layers> {
                 is_rest: offset > 0,
                 hosts: [u32_at(ip, 12)?, u32_at(ip, 16)?],
                 tos: ip[1],
+                label: None,
             })
         }
         (0x86dd, 6) => {
@@ -106,6 +110,7 @@ fn layers(frame: &[u8]) -> Option<Layers> {
                 is_rest: false,
                 hosts: [u32_at(ip, 20)?, u32_at(ip, 36)?],
                 tos: (ip[0] << 4) | (ip[1] >> 4),
+                label: Some(u32_at(ip, 0)? & 0xf_ffff),
             };
             (total <= ip.len()).then_some(layers)
         }
@@ -115,9 +120,9 @@ fn layers(frame: &[u8]) -> Option<Layers> {
 
 /// Reads the headers of a frame. Returns `None` if it has no complete IP packet, such as ARP.
 pub fn read(frame: &[u8]) -> Option<Facts> {
-    let Layers { transport, end, protocol, is_rest, hosts, tos } = layers(frame)?;
+    let Layers { transport, end, protocol, is_rest, hosts, tos, label } = layers(frame)?;
     let ip_bytes = (end - ETHERNET) as u32;
-    let mut facts = Facts { hosts, protocol, tos, ip_bytes, ..Facts::default() };
+    let mut facts = Facts { hosts, protocol, tos, label, ip_bytes, ..Facts::default() };
     let body = &frame[transport.min(end)..end];
     facts.payload = body.len() as u32;
     if is_rest {
@@ -253,7 +258,7 @@ pub(crate) mod tests {
         let frame = tcp([0x0a01_0001, 0x0a65_0001], [10_000, 5001], 7, 9, SYN | ACK, 100, 2);
         let facts = read(&frame).expect("a packet");
         assert_eq!((facts.hosts, facts.ports, facts.protocol), ([0x0a01_0001, 0x0a65_0001], [10_000, 5001], TCP));
-        assert_eq!((facts.seq, facts.ack, facts.payload, facts.ip_bytes), (7, 9, 100, 140));
+        assert_eq!((facts.seq, facts.ack, facts.payload, facts.ip_bytes, facts.label), (7, 9, 100, 140, None));
         assert!(facts.opens());
         assert_eq!(facts.ecn(), Ecn::Ect0);
         assert_eq!(read(&frame[..frame.len() - 1]), None, "the packet is cut");
@@ -264,12 +269,14 @@ pub(crate) mod tests {
         let mut frame = vec![0; ETHERNET + 40 + 20];
         frame[12..14].copy_from_slice(&[0x86, 0xdd]);
         let ip = &mut frame[ETHERNET..];
-        (ip[0], ip[1], ip[5], ip[6]) = (0x60, 0x10, 20, TCP);
+        (ip[0], ip[1], ip[2], ip[3], ip[5], ip[6]) = (0x60, 0x1a, 0xbc, 0xde, 20, TCP);
         ip[20..24].copy_from_slice(&[10, 1, 0, 1]);
         ip[40 + 12] = 5 << 4;
-        assert_eq!(read(&frame).map(|facts| (facts.ecn(), facts.hosts[0])), Some((Ecn::Ect1, 0x0a01_0001)));
+        let facts = read(&frame).expect("a packet");
+        assert_eq!((facts.ecn(), facts.hosts[0], facts.label), (Ecn::Ect1, 0x0a01_0001, Some(0xa_bcde)));
         set_tos(&mut frame, 3);
-        assert_eq!(read(&frame).map(|facts| (facts.ecn(), facts.payload)), Some((Ecn::Ce, 0)));
+        let facts = read(&frame).map(|facts| (facts.ecn(), facts.payload, facts.label));
+        assert_eq!(facts, Some((Ecn::Ce, 0, Some(0xa_bcde))));
     }
 
     #[test]

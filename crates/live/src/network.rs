@@ -140,26 +140,52 @@ pub fn build(scenario: &Scenario, network: &Network) -> io::Result<(Spaces, Vec<
     Ok((spaces, ports))
 }
 
-/// A link of the kernel's: what goes into its discipline, and what comes out of it.
-pub struct Loop {
-    /// The device with the discipline.
-    pub device: String,
+/// The device with the discipline of a link, and with `htb`, which has the link's rate.
+#[derive(Clone, Debug)]
+pub struct Device {
+    /// Its name.
+    pub name: String,
     /// Its MTU in bytes, on which the burst of `htb` depends.
-    pub mtu: u32,
+    mtu: u32,
+}
+
+impl Device {
+    /// That of a link.
+    pub fn of(link: usize, mtu: u32) -> Device {
+        Device { name: format!("queue{link}"), mtu }
+    }
+
+    /// Returns the arguments of `tc` that change its rate, in bit/s.
+    pub fn change(&self, rate: u64) -> Vec<String> {
+        topology::change(&self.name, rate, LinkKind::Htb, self.mtu)
+    }
+}
+
+/// The kernel's queue of a link: what goes into its discipline, and what comes out of it.
+pub struct KernelQueue {
+    /// The name of the link.
+    pub link: String,
+    /// The device with the discipline.
+    pub device: Device,
     /// Passes frames to the discipline.
     pub feed: Feed,
     /// Has the frames that the discipline has released.
     pub back: Cable,
 }
 
-/// Creates a device with the discipline of each link below `htb`, in the first namespace. The loops are in the order of
+/// Creates a device with the discipline of each link below `htb`, in the first namespace. The queues are in the order of
 /// the links.
 ///
 /// # Errors
 /// `tc` is missing, or the kernel refuses something.
-pub fn build_loops(spaces: &mut Spaces, scenario: &Scenario, network: &Network) -> io::Result<Vec<Loop>> {
+pub fn build_kernel_queues(
+    spaces: &mut Spaces,
+    scenario: &Scenario,
+    network: &Network,
+) -> io::Result<Vec<KernelQueue>> {
     let build = |link| {
-        let devices = [device(link), format!("sink{link}")];
+        let device = Device::of(link, network.mtu);
+        let devices = [device.name.clone(), format!("sink{link}")];
         spaces.apply(None, &Setting::Veth { devices: devices.clone() })?;
         for device in &devices {
             let (device, mtu) = (device.clone(), Some(network.mtu));
@@ -167,19 +193,13 @@ pub fn build_loops(spaces: &mut Spaces, scenario: &Scenario, network: &Network) 
             spaces.apply(None, &Setting::Device { device, mtu, gso_max_segs: None, up: true })?;
         }
         // The other device only gives this one a carrier.
-        let [device, _] = devices;
-        let lines = topology::discipline(&device, scenario.link(link), LinkKind::Htb, network.mtu);
+        let lines = topology::discipline(&device.name, scenario.link(link), LinkKind::Htb, network.mtu);
         spaces.tc(None, &lines)?;
-        let open = || Ok((Feed::open(&device)?, Cable::behind_discipline(&device, network.mtu)?));
+        let open = || Ok((Feed::open(&device.name)?, Cable::behind_discipline(&device.name, network.mtu)?));
         let (feed, back) = spaces.inside(None, open)?;
-        Ok(Loop { device, mtu: network.mtu, feed, back })
+        Ok(KernelQueue { link: scenario.link_name(link), device, feed, back })
     };
     (0..scenario.hops.len() * 2).map(build).collect()
-}
-
-/// The device with the discipline of a link of the kernel's.
-pub fn device(link: usize) -> String {
-    format!("queue{link}")
 }
 
 /// Returns the first address of the hosts in a namespace, which stands for it.

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
 use serde_json::{Value, json};
 use sojourn_core::access::AccessLink;
-use sojourn_core::packet::Ecn;
-use sojourn_core::qdisc::Qdisc as _;
+use sojourn_core::packet::{Ecn, Packet as _};
+use sojourn_core::qdisc::{Qdisc as _, prio};
 use sojourn_core::rng;
 use sojourn_core::units::{Rate, Span, Time};
 use sojourn_measure::stats::Common;
@@ -23,7 +23,7 @@ use crate::detour::{self, Counted, Detour};
 use crate::frame::{self, Facts};
 use crate::hop::{Change, Done, Fate, Hop};
 use crate::packet::{Packet, Pool};
-use crate::queue::{Engine, Queue};
+use crate::queue::{Owner, Queue};
 use crate::senders::Senders;
 use crate::traces::{self, Traces};
 use crate::truth::Lateness;
@@ -42,6 +42,18 @@ pub struct Leaving {
     pub due: Time,
 }
 
+/// A packet that is to be given to the kernel's queue of a link.
+pub struct Given<'a> {
+    /// Its number.
+    pub number: u64,
+    /// The time at which it should be given.
+    pub due: Time,
+    /// The priority that a router gives it, by its DSCP.
+    pub priority: u8,
+    /// Its frame, which has the number.
+    pub frame: &'a [u8],
+}
+
 /// Something that happens to a packet at a time.
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -51,6 +63,8 @@ enum Step {
     Arrive { link: usize, last: usize },
     /// It comes back from the kernel's queue of a link, with its number and with this DSCP and ECN field.
     Return { link: usize, number: u64, tos: u8 },
+    /// The kernel's queue of a link has none of the packets with numbers below `end`.
+    Emptied { link: usize, end: u64 },
     /// It reaches its host.
     Leave,
 }
@@ -158,13 +172,13 @@ pub struct Counts {
 
 impl Path {
     /// Creates the path of a scenario. `origin` is time zero on the clock of the records.
-    pub fn new(scenario: &Scenario, network: &Network, origin: u64, engine: Engine) -> Path {
+    pub fn new(scenario: &Scenario, network: &Network, origin: u64, owner: Owner) -> Path {
         let hop = |index| {
             let seed = seed_of_link(scenario, index);
             let link = scenario.link(index);
-            match engine {
-                Engine::Ours => Queue::Ours(Box::new(Hop::new(link, network.mtu, scenario.host.hz, seed))),
-                Engine::Tc => Queue::Kernel(Box::new(Detour::new(link, seed))),
+            match owner {
+                Owner::Ours => Queue::Ours(Box::new(Hop::new(link, network.mtu, scenario.host.hz, seed))),
+                Owner::Tc => Queue::Kernel(Box::new(Detour::new(link, seed))),
             }
         };
         let mut changes: Vec<(Time, usize, Change)> = Vec::new();
@@ -175,14 +189,14 @@ impl Path {
         let ports = ports(network);
         Path {
             hops: (0..scenario.hops.len() * 2).map(hop).collect(),
-            is_prompt: engine == Engine::Tc,
+            is_prompt: owner == Owner::Tc,
             access: scenario.access.clone(),
             changes: changes.into(),
             now: Time::ZERO,
             number: 0,
             heap: BinaryHeap::new(),
             leaves: BinaryHeap::new(),
-            lookahead: lookahead(scenario, &ports, engine),
+            lookahead: lookahead(scenario, &ports, owner),
             ports,
             pool: Pool::default(),
             leaving: VecDeque::new(),
@@ -312,23 +326,34 @@ impl Path {
         self.post(at.max(self.now + Span(1)), packet, Step::Enter { port });
     }
 
-    /// A frame has come back from the kernel's queue of a link, at `at`. It is handled like one that has arrived. Returns
-    /// its number; `None` if it is not a frame of ours.
-    pub fn comes_back(&mut self, at: Time, link: usize, frame: &[u8]) -> Option<u64> {
-        let (number, facts) = (detour::number(frame)?, frame::read(frame)?);
-        let step = Step::Return { link, number, tos: facts.tos };
-        let at = self.hops.get_mut(link)?.detour()?.return_time(at.max(self.now));
-        self.post(at, Packet::default(), step);
-        Some(number)
+    /// A frame has come back from the kernel's queue of a link, at `at`. It is handled like one that has arrived, if it is
+    /// a frame of ours.
+    pub fn comes_back(&mut self, at: Time, link: usize, frame: &[u8]) {
+        if let (Some(number), Some(facts)) = (detour::number(frame), frame::read(frame)) {
+            self.post_return(at, link, Step::Return { link, number, tos: facts.tos });
+        }
     }
 
-    /// Takes the next packet that is to be given to the kernel's queue of a link: its number, the time at which it should
-    /// be, and its frame, which has the number.
-    pub fn next_given(&mut self, link: usize) -> Option<(u64, Time, &[u8])> {
+    /// The kernel's queue of a link was found empty, before `at`: of the packets with numbers below `end` it has none. All
+    /// that have come back are known to the path.
+    pub fn was_empty(&mut self, at: Time, link: usize, end: u64) {
+        self.post_return(at, link, Step::Emptied { link, end });
+    }
+
+    /// Posts what has come from the kernel's queue of a link, in the order in which it came.
+    fn post_return(&mut self, at: Time, link: usize, step: Step) {
+        if let Some(detour) = self.hops.get_mut(link).and_then(Queue::detour) {
+            let at = detour.return_time(at.max(self.now));
+            self.post(at, Packet::default(), step);
+        }
+    }
+
+    /// Takes the next packet that is to be given to the kernel's queue of a link.
+    pub fn next_given(&mut self, link: usize) -> Option<Given<'_>> {
         let (number, packet) = self.hops.get_mut(link)?.detour()?.next_given()?;
         let frame = self.pool.frame(&packet);
         detour::address(frame, number);
-        Some((number, packet.arrival, frame))
+        Some(Given { number, due: packet.arrival, priority: prio::priority(packet.dscp()), frame })
     }
 
     /// A packet was given to the kernel's queue of a link at `at`. `is_taken` is false if it was dropped at once.
@@ -484,9 +509,22 @@ impl Path {
         }
     }
 
-    /// The number of packets that were dropped at a link.
-    pub fn drops(&self, link: usize) -> u64 {
-        self.commons.get(link).map_or(0, |common| common.drops)
+    /// What the path knows of the drops in the kernel's queue of a link: their number, and that of the packets that came
+    /// back although they counted as dropped.
+    pub fn inferred(&self, link: usize) -> (u64, u64) {
+        let drops = self.commons.get(link).map_or(0, |common| common.drops);
+        match self.hops.get(link) {
+            Some(Queue::Kernel(detour)) => (drops, detour.strays()),
+            _ => (drops, 0),
+        }
+    }
+
+    /// The number of the next packet that the kernel's queue of a link gets.
+    pub fn next_number(&self, link: usize) -> u64 {
+        match self.hops.get(link) {
+            Some(Queue::Kernel(detour)) => detour.next_number(),
+            _ => 0,
+        }
     }
 
     fn post(&mut self, at: Time, packet: Packet, step: Step) {
@@ -502,6 +540,12 @@ impl Path {
             Step::Return { link, number, tos } => {
                 if let Some(detour) = self.hops.get_mut(link).and_then(Queue::detour) {
                     detour.returned(self.now, number, tos, &mut self.done);
+                }
+                self.settle(link);
+            }
+            Step::Emptied { link, end } => {
+                if let Some(detour) = self.hops.get_mut(link).and_then(Queue::detour) {
+                    detour.emptied(end, &mut self.done);
                 }
                 self.settle(link);
             }
@@ -697,17 +741,17 @@ fn flow_words(facts: &Facts) -> String {
 
 /// Returns the least delay between a link and a host behind it, at any time of the run. With queues of the kernel's also
 /// that between a host and a link, and between two links.
-fn lookahead(scenario: &Scenario, ports: &[Port], engine: Engine) -> Span {
+fn lookahead(scenario: &Scenario, ports: &[Port], owner: Owner) -> Span {
     let least = |direction: usize| {
         ports.iter().flat_map(|port| port.delays.values()).map(|both| both[direction]).min().unwrap_or(Span::ZERO)
     };
     let links = (0..scenario.hops.len() * 2).flat_map(|index| scenario.link(index).delay.iter().map(|step| step.1));
     let links = links.min().unwrap_or(Span::ZERO);
     let behind = links + least(1);
-    match engine {
-        Engine::Ours => behind,
-        Engine::Tc if scenario.hops.len() > 1 => behind.min(least(0)).min(links),
-        Engine::Tc => behind.min(least(0)),
+    match owner {
+        Owner::Ours => behind,
+        Owner::Tc if scenario.hops.len() > 1 => behind.min(least(0)).min(links),
+        Owner::Tc => behind.min(least(0)),
     }
 }
 
@@ -756,7 +800,7 @@ mod tests {
     }
 
     fn path(scenario: &Scenario) -> Path {
-        Path::new(scenario, &Network::new(scenario), 0, Engine::Ours)
+        Path::new(scenario, &Network::new(scenario), 0, Owner::Ours)
     }
 
     /// An arrival at the path.
@@ -838,6 +882,48 @@ mod tests {
             let dropped = packets.iter().filter(|packet| packet.fate == probe::Fate::of(DropReason::Busy)).count();
             assert_eq!((left.len(), dropped), (delivered, 6 - delivered), "{nic}");
         }
+    }
+
+    fn a_packet_goes_to_the_kernel_with_the_priority_that_a_router_gives_it() {
+        let scenario = scenario("rate = \"10mbit\"\nqdisc = \"pfifo\"");
+        let mut path = Path::new(&scenario, &Network::new(&scenario), 0, Owner::Tc);
+        // Best effort, EF, minimise delay, minimise cost, AF11; each with ECT(0).
+        let known = [(0x00, 0), (0xb8, 4), (0x10, 6), (0x02, 0), (0x28, 2)];
+        for (at, (tos, _)) in (0..).zip(known) {
+            let arrival = Arrival { at, flow: 0, payload: 9, tos: tos | 2, host: 0, flags: ACK };
+            path.arrive(Time(at), 0, &arrival.frame(1, false));
+        }
+        path.advance(Time(50_000_000)).expect("no change");
+        for (number, (_, wanted)) in (0..).zip(known) {
+            let given = path.next_given(0).expect("a packet");
+            assert_eq!((given.number, given.priority), (number, wanted));
+            path.given(0, number, Time(50_000_000), true);
+        }
+    }
+
+    #[test]
+    fn a_queue_that_was_empty_has_dropped_what_did_not_come_back_before() {
+        let scenario = scenario("rate = \"10mbit\"\nqdisc = \"pfifo\"");
+        let mut path = Path::new(&scenario, &Network::new(&scenario), 0, Owner::Tc);
+        let mut frames = Vec::new();
+        for flow in 0..3 {
+            let arrival = Arrival { at: 0, flow, payload: 9, tos: 0, host: 0, flags: ACK };
+            path.arrive(Time(0), 0, &arrival.frame(1, false));
+        }
+        path.advance(Time(50_000_000)).expect("no change");
+        while let Some(Given { number, frame, .. }) = path.next_given(0) {
+            frames.push(frame.to_vec());
+            path.given(0, number, Time(50_000_000), true);
+        }
+        // The second one comes back, with a stamp behind the time at which the queue was found empty.
+        path.comes_back(Time(60_000_000), 0, &frames[1]);
+        let end = path.next_number(0);
+        path.was_empty(Time(55_000_000), 0, end);
+        path.advance(Time(70_000_000)).expect("no change");
+        assert_eq!(path.inferred(0), (2, 0));
+        assert_eq!((path.hops()[0].waiting(), path.counts().left), (0, 0));
+        path.advance(Time(90_000_000)).expect("no change");
+        assert_eq!(path.counts().left, 1);
     }
 
     const QDISCS: [&str; 23] = [

@@ -1,5 +1,8 @@
 //! A link of the path, whose queue is that of this program or of the kernel.
 
+use std::str::FromStr;
+
+use serde::de::{IntoDeserializer as _, value};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sojourn_core::qdisc::Qdisc as _;
@@ -13,23 +16,24 @@ use crate::packet::{Packet, Pool};
 
 /// The owner of a run's queue disciplines: the value of `--engine`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-pub enum Engine {
-    /// Those of this program.
+#[serde(rename_all = "lowercase")]
+pub enum Owner {
+    /// This program.
     #[default]
-    #[serde(rename = "ours")]
     Ours,
-    /// Those of the host's kernel, below `htb`.
-    #[serde(rename = "tc")]
+    /// The host's kernel, with its disciplines below `htb`.
     Tc,
 }
 
-impl Engine {
-    /// All engines with their names.
-    pub const ALL: [(&'static str, Engine); 2] = [("ours", Engine::Ours), ("tc", Engine::Tc)];
+/// The name that `crates/link` knows.
+pub type Engine = Owner;
 
-    /// Returns the engine with this name.
-    pub fn named(name: &str) -> Option<Engine> {
-        Engine::ALL.iter().find(|(known, _)| *known == name).map(|(_, engine)| *engine)
+impl FromStr for Owner {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Owner, String> {
+        Owner::deserialize(name.into_deserializer())
+            .map_err(|error: value::Error| format!("engine = {name}: {}", error.to_string().replace('`', "")))
     }
 }
 
@@ -134,5 +138,19 @@ impl Queue {
             Queue::Ours(hop) => stats::of(&hop.link().qdisc, hop.qdisc(), common),
             Queue::Kernel(_) => Value::Null,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_has_the_name_that_jobs_and_the_command_know() {
+        assert_eq!((Ok(Owner::Ours), Ok(Owner::Tc)), ("ours".parse(), "tc".parse()));
+        assert_eq!(
+            "qdisc".parse::<Owner>(),
+            Err("engine = qdisc: unknown variant qdisc, expected ours or tc".to_owned())
+        );
     }
 }

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
 use serde::{Deserialize, Serialize};
@@ -26,10 +26,10 @@ use sojourn_traffic::topology::{self, Network, Place};
 use crate::commands::{self, Started};
 use crate::control::{self, Control, Host};
 use crate::engine::{self, Engine};
-use crate::network;
+use crate::network::{self, Device};
 use crate::path;
 use crate::probe;
-use crate::queue;
+use crate::queue::Owner;
 use crate::truth;
 
 /// File with the capture, in the run's folder; empty if none was asked for.
@@ -60,7 +60,7 @@ pub struct Asked {
     pub asker: Option<i32>,
     /// The owner of the links' queue disciplines.
     #[serde(default)]
-    pub engine: queue::Engine,
+    pub engine: Owner,
 }
 
 /// Plays the job in `folder`. Returns what the answer contains in addition to the files.
@@ -82,10 +82,11 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
     let network = Network::new(scenario);
     let places = network::host_places(&network);
     let (mut spaces, ports) = network::build(scenario, &network)?;
-    let (loops, changes) = match asked.engine {
-        queue::Engine::Ours => (Vec::new(), Vec::new()),
-        queue::Engine::Tc => (network::build_loops(&mut spaces, scenario, &network)?, changes(scenario, network.mtu)),
+    let (kernel_queues, changes) = match asked.engine {
+        Owner::Ours => (Vec::new(), Vec::new()),
+        Owner::Tc => (network::build_kernel_queues(&mut spaces, scenario, &network)?, changes(scenario, network.mtu)),
     };
+    let devices = kernel_queues.iter().map(|queue| queue.device.clone()).collect();
     let no_hosts = Ok(BTreeMap::new());
     let hosts = asked.control.as_ref().map_or(no_hosts, |_| hosts(scenario, 0, &spaces, network.mtu))?;
     let has_flows = asked.control.is_none() || asked.flows;
@@ -109,7 +110,7 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
     let begin = |file: String| writer_of(folder.join(file), Arc::clone(&stop));
     let written: io::Result<Vec<_>> = files.into_iter().map(begin).collect();
     let (senders, writers): (Vec<_>, Vec<_>) = written?.into_iter().unzip();
-    let (mut engine, questions) = Engine::new(path, (ports, loops), origin, senders);
+    let (mut engine, questions) = Engine::new(path, (ports, kernel_queues), origin, senders);
     engine.truth.host[0] = truth::Host::read();
     let end = if asked.control.is_some() { Time::NEVER } else { scenario.duration };
     if let Some(socket) = &asked.control {
@@ -117,7 +118,7 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
         let unnamed = socket.with_extension("new");
         let (stop, listener) = (Arc::clone(&stop), UnixListener::bind(&unnamed)?);
         fs::rename(unnamed, socket)?;
-        control::serve(listener, Control { hosts, questions, stop })?;
+        control::serve(listener, Control { hosts, questions, stop, devices: Mutex::new(devices) })?;
     }
     let (failures, failed) = mpsc::channel();
     let shared = commands::Run { origin, stop: Arc::clone(&stop), latest_act: Arc::clone(&latest_act), failures };
@@ -152,11 +153,10 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
     });
     let (mut engine, played) = played?;
     let programs = programs.join();
-    engine.truth.host[1] = truth::Host::read();
     engine.truth.latest_act = Span(latest_act.load(Ordering::Relaxed));
     let counted = match asked.engine {
-        queue::Engine::Ours => engine.path.counted(),
-        queue::Engine::Tc => std::mem::take(&mut engine.kernel),
+        Owner::Ours => engine.path.counted(),
+        Owner::Tc => std::mem::take(&mut engine.kernel),
     };
     let state = engine.path.state();
     let truth = engine.truth.as_json();
@@ -171,17 +171,17 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
     Ok(json!({ "origin_ns": origin, "truth": truth, "state": state, "replays": replays }))
 }
 
-/// Returns the changes of the kernel's queues during the run, each with its time and the arguments of `tc`.
+/// Returns the times at which the kernel's queues change during the run, each with the lines for `tc`.
 fn changes(scenario: &Scenario, mtu: u32) -> Vec<(Time, Vec<String>)> {
-    let mut all = Vec::new();
+    let mut all: BTreeMap<Time, Vec<String>> = BTreeMap::new();
     for index in 0..scenario.hops.len() * 2 {
-        let (device, link) = (network::device(index), scenario.link(index));
-        let rates = topology::rate_steps(link).into_iter();
-        all.extend(rates.map(|(at, rate)| (at, topology::change(&device, rate, LinkKind::Htb, mtu))));
-        all.extend(topology::qdisc_changes(&device, link, LinkKind::Htb));
+        let (device, link) = (Device::of(index, mtu), scenario.link(index));
+        let rates = topology::rate_steps(link).into_iter().map(|(at, rate)| (at, device.change(rate)));
+        for (at, words) in rates.chain(topology::qdisc_changes(&device.name, link, LinkKind::Htb)) {
+            all.entry(at).or_default().push(words.join(" "));
+        }
     }
-    all.sort_by_key(|change| change.0);
-    all
+    all.into_iter().collect()
 }
 
 /// Returns the hosts of a flow, for programs of the user's: the client is right of the path, where packets of the downlink
@@ -231,7 +231,7 @@ struct World {
     stop: Arc<AtomicBool>,
     /// Says why a program of the user's could not be started.
     failed: mpsc::Receiver<String>,
-    /// The changes of the kernel's queues: arguments of `tc`.
+    /// The changes of the kernel's queues: lines for `tc`.
     changes: Vec<(Time, Vec<String>)>,
 }
 
@@ -245,7 +245,7 @@ impl Net for World {
     }
 
     fn change(&mut self, number: u32) -> io::Result<()> {
-        os::run("tc", &self.changes[number as usize].1).map(drop)
+        os::batch(&self.changes[number as usize].1)
     }
 
     fn late(&mut self, by: Span) -> io::Result<()> {
@@ -277,12 +277,13 @@ mod tests {
 
     #[test]
     fn a_kernels_queue_is_set_up_and_changed_by_commands_for_its_own_device() {
-        let text = "duration = \"9s\"\n[[hop]]\nrate = [[\"0s\", \"10mbit\"], [\"2s\", \"5mbit\"]]\noverhead = 18\n\
+        let text = "duration = \"9s\"\n[[hop]]\nrate = [[\"0s\", \"10mbit\"], [\"2s\", \"5mbit\"], [\"4s\", \"8mbit\"]]\noverhead = 18\n\
                     qdisc = [[\"0s\", \"fq_codel limit 100\"], [\"4s\", \"fq_codel limit 50\"], [\"6s\", \"codel\"]]\n\
                     reverse = { rate = \"1mbit\", qdisc = \"pfifo limit 50\" }\n[[flow]]\nkind = \"bulk\"\nrtt = \"9ms\"\n";
         let plan = Plan::load("t.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
         let scenario = plan.scenario(0).expect("a sound run");
-        let set_up = |link| topology::discipline(&network::device(link), scenario.link(link), LinkKind::Htb, 1500);
+        let set_up =
+            |link| topology::discipline(&Device::of(link, 1500).name, scenario.link(link), LinkKind::Htb, 1500);
         assert_eq!(
             set_up(0),
             [
@@ -293,12 +294,13 @@ mod tests {
         );
         assert_eq!(set_up(1)[2], "qdisc add dev queue1 parent 1:1 handle 10: pfifo limit 50");
         let changed: Vec<(u64, String)> =
-            changes(&scenario, 1500).into_iter().map(|(at, words)| (at.0 / 1_000_000_000, words.join(" "))).collect();
+            changes(&scenario, 1500).into_iter().map(|(at, lines)| (at.0 / 1_000_000_000, lines.join("\n"))).collect();
         assert_eq!(
             changed,
             [
                 (2, "class change dev queue0 parent 1: classid 1:1 htb rate 5000000bit ceil 5000000bit burst 1600 cburst 1600"),
-                (4, "qdisc change dev queue0 parent 1:1 handle 10: fq_codel limit 50"),
+                (4, "class change dev queue0 parent 1: classid 1:1 htb rate 8000000bit ceil 8000000bit burst 1600 cburst 1600\n\
+                     qdisc change dev queue0 parent 1:1 handle 10: fq_codel limit 50"),
                 (6, "qdisc replace dev queue0 parent 1:1 handle 11: codel limit 1000"),
             ]
             .map(|(at, line)| (at, line.to_owned()))

@@ -67,6 +67,33 @@ impl Host {
     }
 }
 
+/// The packets that the kernel's queue of a link has dropped.
+#[derive(Clone, Default, Debug)]
+pub struct Balance {
+    /// The name of the link.
+    pub link: String,
+    /// Their number by the kernel's counters.
+    pub counted: u64,
+    /// The number of packets that count as dropped.
+    pub inferred: u64,
+    /// Packets that came back although they counted as dropped.
+    pub strays: u64,
+}
+
+impl Balance {
+    /// Returns why a run with this balance is not valid.
+    fn reason(&self) -> Option<String> {
+        let Balance { link, counted, inferred, strays } = self;
+        if *strays > 0 {
+            Some(format!("{strays} packets came back from the kernel's queue of {link} that counted as dropped"))
+        } else if counted != inferred {
+            Some(format!("the kernel's queue of {link} dropped {counted} packets, and {inferred} are known"))
+        } else {
+            None
+        }
+    }
+}
+
 /// A run's measures of its own truth, at its end.
 #[derive(Clone, Default, Debug)]
 pub struct Truth {
@@ -74,8 +101,8 @@ pub struct Truth {
     pub lateness: Lateness,
     /// How late packets were given to the kernel's queues.
     pub late_arrivals: Lateness,
-    /// Packets that the kernel's queues dropped: by the kernel's counters, and as the run has inferred it.
-    pub kernel_drops: [u64; 2],
+    /// The drops in the kernel's queues, by link.
+    pub balances: Vec<Balance>,
     /// The longest time between two rounds of the loop beyond the time at which the next one was due.
     pub longest_gap: Span,
     /// How late the latest act of an application was.
@@ -110,10 +137,7 @@ impl Truth {
                 ms(late)
             ));
         }
-        let [counted, inferred] = self.kernel_drops;
-        if counted != inferred {
-            reasons.push(format!("the kernel's queues dropped {counted} packets, of which {inferred} are known"));
-        }
+        reasons.extend(self.balances.iter().filter_map(Balance::reason));
         if self.latest_act > LATE_ACT {
             reasons.push(format!("an application acted {} late; the limit is {LATE_ACT}", ms(self.latest_act)));
         }
@@ -148,8 +172,9 @@ impl Truth {
             "reasons": reasons,
             "late_us": self.lateness.as_json(),
             "late_arrivals_us": self.late_arrivals.as_json(),
-            "kernel_drops": self.kernel_drops[0],
-            "inferred_drops": self.kernel_drops[1],
+            "kernel_drops": self.balances.iter().map(|one| one.counted).sum::<u64>(),
+            "inferred_drops": self.balances.iter().map(|one| one.inferred).sum::<u64>(),
+            "strays": self.balances.iter().map(|one| one.strays).sum::<u64>(),
             "longest_gap_us": us(self.longest_gap),
             "latest_act_us": us(self.latest_act),
             "clock_step_us": us(self.clock_step),
@@ -188,6 +213,23 @@ mod tests {
         assert_eq!(lateness.quantile(1.0), Some(100_000));
     }
 
+    fn balance(counted: u64, inferred: u64, strays: u64) -> Balance {
+        Balance { link: "line".to_owned(), counted, inferred, strays }
+    }
+
+    #[test]
+    fn drops_of_one_link_do_not_make_up_for_those_of_another() {
+        let up = Balance { link: "line.reverse".to_owned(), ..balance(2, 3, 0) };
+        let reasons = Truth { balances: vec![balance(5, 4, 0), up], ..Truth::default() }.reasons();
+        assert_eq!(
+            reasons,
+            [
+                "the kernel's queue of line dropped 5 packets, and 4 are known",
+                "the kernel's queue of line.reverse dropped 2 packets, and 3 are known",
+            ]
+        );
+    }
+
     #[test]
     fn each_limit_has_a_reason() {
         assert!(Truth::default().reasons().is_empty());
@@ -200,7 +242,8 @@ mod tests {
         };
         assert_eq!((late(900), late(1300)), ((0, 0), (1, 1)));
         for truth in [
-            Truth { kernel_drops: [5, 4], ..Truth::default() },
+            Truth { balances: vec![balance(5, 5, 0), balance(5, 4, 0)], ..Truth::default() },
+            Truth { balances: vec![balance(5, 5, 1), balance(0, 0, 0)], ..Truth::default() },
             Truth { latest_act: Span::from_millis(21), ..Truth::default() },
             Truth { clock_step: Span::from_millis(2), ..Truth::default() },
             Truth { socket_drops: [1, 0, 0], ..Truth::default() },

@@ -315,11 +315,10 @@ impl Plan {
     /// those of its kernel; whether it has the disciplines is not asked here.
     #[pyo3(signature = (index, engine = "ours"))]
     fn live_refusal(&self, py: Python<'_>, index: usize, engine: &str) -> PyResult<Option<String>> {
-        let unknown = || Error::new_err(format!("engine = {engine}: expected ours or tc"));
-        let engine = sojourn_live::queue::Engine::named(engine).ok_or_else(unknown)?;
+        let owner: sojourn_live::queue::Owner = engine.parse().map_err(Error::new_err)?;
         py.detach(|| {
             let scenario = self.scenario(index)?;
-            Ok(sojourn_live::express::refusal(&scenario, &sojourn_live::express::Host::read(), engine))
+            Ok(sojourn_live::express::refusal(&scenario, &sojourn_live::express::Host::read(), owner))
         })
     }
 

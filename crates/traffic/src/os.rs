@@ -226,8 +226,11 @@ pub fn run(program: &str, words: &[String]) -> io::Result<String> {
     }
 }
 
-/// Runs these lines with one `tc`, which stops at the first line that fails.
-fn batch(lines: &[String]) -> io::Result<()> {
+/// Runs these lines with one `tc` in the current namespace. It stops at the first line that fails.
+///
+/// # Errors
+/// `tc` is missing, or a line fails. The error has the line and the message of `tc`.
+pub fn batch(lines: &[String]) -> io::Result<()> {
     let fault = |line: &str, what: &str| io::Error::other(format!("tc {line}: {what}"));
     let [first, ..] = lines else { return Ok(()) };
     let started = command("tc", &["-batch", "-"])

@@ -59,7 +59,7 @@ const PRIORITIES: [u8; 4] = [0, 2, 6, 4];
 
 /// The priority that a Linux router gives to a packet with this DSCP (`rt_tos2priority`).
 #[inline]
-pub(super) fn priority(dscp: u8) -> u8 {
+pub fn priority(dscp: u8) -> u8 {
     PRIORITIES[usize::from(dscp >> 1 & 3)]
 }
 
