@@ -216,6 +216,65 @@ def test_the_kernels_own_discipline_has_the_sojourns_and_drops_that_its_limit_gi
     assert hop["stats"]["kind"] == line.split()[0]
 
 
+DEEP = """\
+duration = "2s"
+[[hop]]
+name = "bottleneck"
+rate = "1mbit"
+delay = "5ms"
+qdisc = "pfifo limit 10000"
+[[flow]]
+kind = "cbr"
+name = "stream"
+rtt = "20ms"
+rate = "90mbit"
+"""
+JUMBO = """\
+duration = "2s"
+[host]
+rmem = "200mb"
+[[hop]]
+name = "bottleneck"
+rate = "400mbit"
+delay = "1ms"
+qdisc = "pfifo limit 10000"
+[[flow]]
+kind = "bulk"
+name = "bulk"
+rtt = "4ms"
+count = 4
+cc = "reno"
+mss = 8948
+"""
+
+
+@pytest.mark.parametrize(("scenario", "queued"), [(DEEP, 9990), (JUMBO, 1000)], ids=["full", "jumbo"])
+def test_a_deep_queue_is_emptied_at_the_end_and_nothing_of_it_is_lost(
+    live: None, sojourn: Run, tmp_path: Path, scenario: str, queued: int
+) -> None:
+    needs_in_kernel("htb rate 1mbit", "pfifo limit 10000")
+    file = tmp_path / "live.toml"
+    file.write_text('title = "A deep queue"\n' + scenario)
+    sojourn("run", file, "--world", "live", "--engine", "tc", "--keep", tmp_path / "kept", "-f", "json")
+    truth = json.loads((tmp_path / "kept/0000/ended.json").read_text())["truth"]
+    assert truth["kernel_drops"] == truth["inferred_drops"]
+    assert truth["ring_drops"] == truth["softnet_drops"] == truth["strays"] == 0
+    fates = [one[1] for one in RECORD.iter_unpack((tmp_path / "kept/0000/seen.bin").read_bytes()) if one[0] == 0]
+    assert sum(fate == 2 for fate in fates) > queued
+
+
+def test_several_changes_at_one_time_are_not_late(live: None, sojourn: Run, tmp_path: Path) -> None:
+    needs_in_kernel("htb rate 1mbit", "pfifo limit 50")
+    hop = '[[hop]]\nname = "hop{}"\nrate = [["0s","20mbit"],["1s","10mbit"]]\nqdisc = [["0s","pfifo limit 50"],'
+    hops = "".join(f'{hop.format(number)}["1s","pfifo limit 40"]]\n' for number in range(4))
+    flow = '[[flow]]\nkind = "pings"\nname = "ping"\nrtt = "20ms"\ninterval = "20ms"\n'
+    file = tmp_path / "live.toml"
+    file.write_text(f'title = "Changes"\nduration = "2s"\n{hops}{flow}')
+    sojourn("run", file, "--world", "live", "--engine", "tc", "--keep", tmp_path / "kept", "-f", "json")
+    truth = json.loads((tmp_path / "kept/0000/ended.json").read_text())["truth"]
+    assert truth["latest_act_us"] < 20_000, "one tc for all eight changes"
+
+
 def test_a_rate_step_changes_the_kernels_rate(live: None, sojourn: Run, tmp_path: Path) -> None:
     needs_in_kernel("htb rate 1mbit", "pfifo limit 50")
     file = tmp_path / "live.toml"
@@ -239,6 +298,32 @@ def test_a_discipline_that_the_kernel_lacks_is_skipped_by_name(live: None, sojou
         "run", file, "--world", "live", "--engine", "tc", "--set", f"hop.bottleneck.qdisc={lacking[0]}", code=2
     )
     assert f"has no {lacking[0]}; modprobe sch_{lacking[0]}" in refused.stderr
+
+
+def test_the_program_is_asked_once_about_each_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    def answer(lines: list[str]) -> dict[str, str]:
+        asked.append(lines)
+        return {line: "no" for line in lines if line == "cake"}
+
+    monkeypatch.setattr("sojourn.live.run.shutil.which", lambda _program, path: path)
+    monkeypatch.setattr("sojourn.live.run._lacking", answer)
+    monkeypatch.setattr("sojourn.live.run._REASONS", {})
+    assert lacking_in_kernel(["codel", "cake"]) == {"cake": "no"}
+    assert lacking_in_kernel(["cake", "pie", "codel"]) == {"cake": "no"}
+    assert lacking_in_kernel(["pie"]) == {}
+    assert asked == [["codel", "cake"], ["pie"]]
+
+
+def test_the_doctor_gives_each_missing_discipline_its_own_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    reasons = {"codel": "the kernel has no codel; modprobe sch_codel may add it", "cake": "tc does not know cake"}
+    reasons["pie"] = "the kernel has no pie; modprobe sch_pie may add it"
+    monkeypatch.setattr("sojourn.live.run.lacking_in_kernel", lambda _lines: reasons)
+    found = doctor._kernels_disciplines()
+    assert found.remedy == "modprobe sch_codel may add it; cake: tc does not know cake"
+    del reasons["codel"], reasons["pie"]
+    assert doctor._kernels_disciplines().remedy == "cake: tc does not know cake"
 
 
 def test_the_kernels_queues_need_tc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -275,6 +360,23 @@ def test_a_link_of_the_kernels_changes_its_rate_while_it_is_up(live: None) -> No
         took_s = float(link.run([sys.executable, "-c", ask], timeout_s=30, check=True).stdout)
         assert server.wait(10) == 0
     assert took_s > 0.9, "250 kB at 2 Mbit/s"
+
+
+def test_a_drop_behind_which_nothing_comes_is_known_when_the_kernels_queue_is_empty(live: None) -> None:
+    needs_in_kernel("htb rate 1mbit", "pfifo_head_drop limit 5")
+    # The first packets of one flow pass, and the only one of another is dropped from the head.
+    burst = (
+        "import socket\n"
+        "one, two = [socket.socket(type=socket.SOCK_DGRAM) for _ in range(2)]\n"
+        "for s in [two] * 3 + [one] + [two] * 20: s.sendto(bytes(1000), ('{server}', 7000))"
+    )
+    with Link(plan_of("1mbit", "20ms", "pfifo_head_drop limit 5"), engine="tc") as link:
+        link.run([sys.executable, "-c", burst], timeout_s=30, check=True)
+        time.sleep(2)
+        up = link.stats()["links"][1]
+    assert (up["queued"], up["backlog"]) == (0, 0)
+    assert up["drops"] > 10
+    assert sum(flow["drops"] for flow in up["flows"] if flow["packets"] == 0) == 1, "the only packet of its flow"
 
 
 # ---- rights ----

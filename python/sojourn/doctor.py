@@ -114,7 +114,7 @@ def _live() -> Iterator[Found]:
 def _kernels_disciplines() -> Found:
     """Which of our disciplines this host's kernel has."""
     from sojourn import _core
-    from sojourn.live.run import lacking_in_kernel
+    from sojourn.live.run import lacking_in_kernel, module_of
 
     what = "kernel's disciplines (--engine tc)"
     known = _core.catalogue("disciplines")
@@ -128,7 +128,11 @@ def _kernels_disciplines() -> Found:
     said = ", ".join(kind for kind in kinds if kind not in missing)
     if not missing:
         return Found("live", what, "ok", said)
-    return Found("live", what, "note", f"{said}; not {', '.join(missing)}", f"modprobe sch_{missing[0]} adds one")
+    reasons = {kind: lacking[lines[kind]] for kind in missing}
+    modules = [kind for kind, reason in reasons.items() if module_of(kind) in reason]
+    remedies = [module_of(kind) for kind in modules[:1]]
+    remedies += [f"{kind}: {reason}" for kind, reason in reasons.items() if kind not in modules]
+    return Found("live", what, "note", f"{said}; not {', '.join(missing)}", "; ".join(remedies))
 
 
 def trial() -> dict[str, Any] | str:

@@ -379,4 +379,31 @@ mod tests {
         let is_made = line == "{\"ok\":true}\n" && sockets.len() == 1;
         assert!(is_made || line.contains("socket: Operation not permitted"), "{line}");
     }
+
+    #[test]
+    fn the_rate_of_a_kernels_queue_is_changed_by_the_connection_and_not_by_the_loop() {
+        let (questions, asked) = mpsc::channel();
+        let devices = Mutex::new(vec![Device::of(0, 1500)]);
+        let control = Control { hosts: BTreeMap::new(), questions, stop: Arc::default(), devices };
+        let the_loop = thread::spawn(move || {
+            for (_, to) in asked {
+                let () = to.send(Ok(Value::Null)).expect("the one who asked waits");
+            }
+        });
+        let set = |link, rate| {
+            let (one, other) = UnixStream::pair().expect("a pair");
+            send(&one, &Request::Set { link, rate, delay_ns: Some(5), qdisc: None }, &[]).expect("sent");
+            connection(other, &control);
+            receive(&one).expect("an answer").0
+        };
+        // There is no such device here, or no tc.
+        let said = set(0, Some(8000));
+        assert!(
+            said.starts_with("{\"error\":\"tc class change dev queue0 ") && said.contains(" rate 8000bit "),
+            "{said}"
+        );
+        assert_eq!((set(0, None), set(1, Some(8000))), ("{\"ok\":true}\n".to_owned(), "{\"ok\":true}\n".to_owned()));
+        drop(control);
+        the_loop.join().expect("no panic");
+    }
 }

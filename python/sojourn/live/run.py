@@ -13,7 +13,6 @@ import tempfile
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -37,6 +36,11 @@ ALONE = threading.Lock()
 
 Engine = Literal["ours", "tc"]
 """The owner of the queues' disciplines: this program, or this host's kernel by `tc`."""
+
+
+_REASONS: dict[str, str | None] = {}
+"""Why this host's kernel cannot set up a line's discipline; None if it can."""
+_ASKING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -159,11 +163,15 @@ def lacking_in_kernel(lines: Iterable[str]) -> dict[str, str]:
     """
     if shutil.which("tc", path=TC_PATH) is None:
         raise Refusal("--engine tc: expected the program tc; install iproute2")
-    return dict(_lacking(tuple(lines)))
+    asked = list(dict.fromkeys(lines))
+    with _ASKING:
+        if new := [line for line in asked if line not in _REASONS]:
+            lacking = _lacking(new)
+            _REASONS.update({line: lacking.get(line) for line in new})
+        return {line: reason for line in asked if (reason := _REASONS[line]) is not None}
 
 
-@cache
-def _lacking(lines: tuple[str, ...]) -> dict[str, str]:
+def _lacking(lines: list[str]) -> dict[str, str]:
     with tempfile.TemporaryDirectory(prefix="sojourn-live-") as temporary:
         folder = Path(temporary)
         (folder / JOB).write_text(json.dumps({"disciplines": lines}))
@@ -179,10 +187,15 @@ def _lack(line: str, said: str) -> str:
     kinds = [part.split()[0] for part in line.split(" child ")]
     kind = next((one for one in kinds if one in words), kinds[0])
     if "kind is unknown" in said:
-        return f"the kernel of this host, Linux {platform.release()}, has no {kind}; modprobe sch_{kind} may add it"
+        return f"the kernel of this host, Linux {platform.release()}, has no {kind}; {module_of(kind)}"
     if "Unknown qdisc" in said:
         return f"tc of this host does not know {kind}; a later iproute2, or a plug-in of tc, may"
     return said
+
+
+def module_of(kind: str) -> str:
+    """Says what may add a discipline to the kernel."""
+    return f"modprobe sch_{kind} may add it"
 
 
 def move(file: Path, to: Path) -> None:
