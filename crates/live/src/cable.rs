@@ -306,7 +306,9 @@ impl Feed {
             self.last = oldest;
         } else if self.sockets.len() < FEEDS {
             self.last += 1;
-            self.sockets.insert(self.last, Mouth::open(&self.device)?);
+            let count = self.sockets.len() + 1;
+            let failed = |error| io::Error::other(format!("{}: packet socket {count}: {error}", self.device));
+            self.sockets.insert(self.last, Mouth::open(&self.device).map_err(failed)?);
         } else {
             return Err(io::Error::other(format!(
                 "{}: the queue is longer than the {FEEDS} packet sockets that feed it can hold; expected a shorter one, or \

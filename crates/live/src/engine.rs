@@ -130,7 +130,7 @@ impl Engine {
         self.receive();
         self.path.advance(end.min(self.now())).map_err(io::Error::other)?;
         self.give()?;
-        // What is lost from now on belongs to no packet of the run.
+        // A frame that is lost from now on is none of the run's.
         self.count_lost()?;
         self.truth.host[1] = truth::Host::read();
         let kernel = self.end_kernel_queues()?;

@@ -48,7 +48,7 @@ pub struct Given<'a> {
     pub number: u64,
     /// The time at which it should be given.
     pub due: Time,
-    /// The priority that a router gives it, by its DSCP.
+    /// The priority that a router gives it, by its DSCP (Linux `ip_forward`). IPv6 has the same, as in our disciplines.
     pub priority: u8,
     /// Its frame, which has the number.
     pub frame: &'a [u8],
@@ -509,8 +509,7 @@ impl Path {
         }
     }
 
-    /// What the path knows of the drops in the kernel's queue of a link: their number, and that of the packets that came
-    /// back although they counted as dropped.
+    /// The number of packets that count as dropped at a link, and of those that came back nevertheless.
     pub fn inferred(&self, link: usize) -> (u64, u64) {
         let drops = self.commons.get(link).map_or(0, |common| common.drops);
         match self.hops.get(link) {
