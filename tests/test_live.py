@@ -263,18 +263,6 @@ def test_a_deep_queue_is_emptied_at_the_end_and_nothing_of_it_is_lost(
     assert sum(fate == 2 for fate in fates) > queued
 
 
-def test_several_changes_at_one_time_are_not_late(live: None, sojourn: Run, tmp_path: Path) -> None:
-    needs_in_kernel("htb rate 1mbit", "pfifo limit 50")
-    hop = '[[hop]]\nname = "hop{}"\nrate = [["0s","20mbit"],["1s","10mbit"]]\nqdisc = [["0s","pfifo limit 50"],'
-    hops = "".join(f'{hop.format(number)}["1s","pfifo limit 40"]]\n' for number in range(4))
-    flow = '[[flow]]\nkind = "pings"\nname = "ping"\nrtt = "20ms"\ninterval = "20ms"\n'
-    file = tmp_path / "live.toml"
-    file.write_text(f'title = "Changes"\nduration = "2s"\n{hops}{flow}')
-    sojourn("run", file, "--world", "live", "--engine", "tc", "--keep", tmp_path / "kept", "-f", "json")
-    truth = json.loads((tmp_path / "kept/0000/ended.json").read_text())["truth"]
-    assert truth["latest_act_us"] < 20_000, "one tc for all eight changes"
-
-
 def test_a_rate_step_changes_the_kernels_rate(live: None, sojourn: Run, tmp_path: Path) -> None:
     needs_in_kernel("htb rate 1mbit", "pfifo limit 50")
     file = tmp_path / "live.toml"
