@@ -28,7 +28,7 @@ use serde_json::Value;
 use sojourn_core::qdisc::param::nearest;
 use sojourn_live::control::{self, Request};
 use sojourn_live::express;
-use sojourn_live::queue::Engine;
+use sojourn_live::queue::Owner;
 use sojourn_live::run::Asked;
 use sojourn_model::plan::Plan;
 use sojourn_model::units;
@@ -164,7 +164,7 @@ impl Link {
     fn open(builder: &Builder) -> io::Result<Link> {
         let plan = builder.plan()?;
         let scenario = plan.scenario(0).map_err(|error| invalid(error.to_string()))?;
-        if let Some(reason) = express::refusal(&scenario, &express::Host::read(), Engine::Ours) {
+        if let Some(reason) = express::refusal(&scenario, &express::Host::read(), Owner::Ours) {
             return Err(invalid(reason));
         }
         let queues = (0..scenario.hops.len() * 2).map(|index| scenario.link_name(index)).collect();

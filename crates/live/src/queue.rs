@@ -25,9 +25,6 @@ pub enum Owner {
     Tc,
 }
 
-/// The name that `crates/link` knows.
-pub type Engine = Owner;
-
 impl FromStr for Owner {
     type Err = String;
 
