@@ -407,19 +407,76 @@ def test_what_this_world_does_not_have_is_refused_before_anything_runs(
     assert "Traceback" not in done.stderr
 
 
-def test_a_host_that_allows_no_namespaces_is_told_by_which_setting_it_would(tmp_path: Path) -> None:
-    """A program without capabilities, in a user namespace in which no other may be made."""
-    job = json.loads(sj.load(plan_document()).kernel_job(0, sink="program"))
-    (tmp_path / "job.json").write_text(json.dumps(job))
-    no_more = "echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set=-all --inh-caps=-all"
-    command = ["unshare", "-Ur", "sh", "-c", f"{no_more} {find_program()} {tmp_path}"]
-    if subprocess.run([*command[:2], "true"], check=False).returncode != 0:
+@pytest.mark.parametrize("kind", ["user", "net", "pid", "mnt"])
+def test_a_host_that_allows_no_more_namespaces_is_told_by_which_setting_it_would(tmp_path: Path, kind: str) -> None:
+    """In a user namespace in which none of a kind may be made. Only a program without capabilities needs a new one of
+    users.
+    """
+    without = "setpriv --bounding-set=-all --inh-caps=-all" if kind == "user" else ""
+    no_more = f"echo 0 > /proc/sys/user/max_{kind}_namespaces; exec {without}"
+    error = refused_namespaces(tmp_path, "unshare", "-Ur", "sh", "-c", f'{no_more} "$@"', "sh")
+    assert error.startswith("namespaces: No space left on device (os error 28); ")
+    assert f"user.max_{kind}_namespaces" in error
+    assert "unprivileged_userns_clone" not in error
+
+
+def test_a_host_that_allows_no_namespaces_of_users_is_told_by_which_setting_it_would(tmp_path: Path) -> None:
+    """The program is a user whom its user namespace does not know."""
+    error = refused_namespaces(tmp_path, "unshare", "-U")
+    assert error.startswith("user namespaces: Operation not permitted")
+    assert "kernel.unprivileged_userns_clone = 1" in error
+
+
+def refused_namespaces(folder: Path, *command: str) -> str:
+    """The error of a run whose program is started by a command of this kind."""
+    if subprocess.run(["unshare", "-Ur", "true"], check=False).returncode != 0:
         skip_loudly("no user namespaces")
-    subprocess.run(command, check=False, timeout=30, stderr=subprocess.DEVNULL)
-    answer = json.loads((tmp_path / "ended.json").read_text())
+    (folder / "job.json").write_text(sj.load(plan_document()).kernel_job(0, sink="program"))
+    (folder / "job.json").chmod(0o644)
+    subprocess.run([*command, find_program(), folder], check=False, timeout=30, stderr=subprocess.DEVNULL)
+    answer = json.loads((folder / "ended.json").read_text())
     assert answer["ok"] is False
-    assert "user namespaces" in answer["error"]
-    assert "kernel.unprivileged_userns_clone = 1" in answer["error"]
+    return str(answer["error"])
+
+
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        ("user namespaces: no; allowed by kernel.unprivileged_userns_clone = 1", "kernel.unprivileged_userns_clone=1"),
+        ("namespaces: No space left; expected higher user.max_net_namespaces", "LIMIT=1000"),
+        ("Too many open files; the limit of open files (ulimit -n) is 64", "ulimit -n 1024"),
+        ("another fault of namespaces", ""),
+    ],
+)
+def test_the_doctors_remedy_fits_the_error(monkeypatch: pytest.MonkeyPatch, said: str, remedy: str) -> None:
+    monkeypatch.setattr("sojourn.doctor.trial", lambda: said)
+    monkeypatch.setattr("sojourn.live.run.find_program", lambda: Path("/bin/true"))
+    (found,) = doctor.examine(("live",))
+    assert (found.verdict, found.said) == ("missing", said)
+    assert remedy in found.remedy
+    assert bool(remedy) == bool(found.remedy)
+
+
+def test_a_low_limit_of_open_files_is_raised_and_one_that_cannot_be_is_named(
+    live: None, sojourn: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "live.toml"
+    file.write_text(SCENARIO.replace("count = 2", "count = 60"))
+    run = [str(Path(sys.executable).parent / "sojourn"), "run", str(file), "--world", "live", "-f", "json"]
+
+    def limited(limit: str, *words: str) -> subprocess.CompletedProcess[str]:
+        command = ["sh", "-c", f'ulimit {limit}; exec "$@"', "sh", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    done = limited("-Sn 64", *run)
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["runs"][0]["flows"]) == 61
+    refused = limited("-n 64", *run)
+    assert refused.returncode == 2
+    assert "the limit of open files (ulimit -n) is 64: expected a higher one, or fewer flows" in refused.stderr
+    # The user's own program has the limit of the one who asked.
+    shell = [run[0], "shell", str(file), "--", "sh", "-c", "ulimit -Sn"]
+    assert limited("-Sn 64", *shell).stdout == "64\n"
 
 
 def plan_document() -> dict[str, object]:

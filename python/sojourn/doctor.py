@@ -25,6 +25,14 @@ PROBE_S = 2
 """Seconds that the trial of the live world takes."""
 
 
+REMEDIES = {
+    "kernel.unprivileged_userns_clone": "sysctl -w kernel.unprivileged_userns_clone=1, or run as root",
+    "user.max_net_namespaces": "sysctl -ar 'user.max_.*_namespaces' shows the limits; sysctl -w LIMIT=1000 raises one",
+    "ulimit -n": "ulimit -n 1024 (limits.conf: nofile)",
+}
+"""Remedies by the setting that a refusal names."""
+
+
 @dataclass(frozen=True)
 class Found:
     """One thing that was looked at."""
@@ -85,7 +93,7 @@ def _live() -> Iterator[Found]:
         return
     found = trial()
     if isinstance(found, str):
-        remedy = "sysctl -w kernel.unprivileged_userns_clone=1, or run as root" if "namespaces" in found else ""
+        remedy = next((remedy for setting, remedy in REMEDIES.items() if setting in found), "")
         yield Found("live", "namespaces", "missing", found, remedy)
         return
     yield Found("live", "namespaces", "ok", "root" if os.geteuid() == 0 else "of this user")

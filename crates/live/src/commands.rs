@@ -26,7 +26,7 @@ use sojourn_traffic::flows::clock;
 use sojourn_traffic::flows::played::Program;
 use sojourn_traffic::os::{self, Spaces};
 
-use crate::control::{Host, interruptible};
+use crate::control::{Host, as_usual};
 use crate::run::hosts;
 
 /// Time between SIGTERM and SIGKILL, in nanoseconds.
@@ -184,7 +184,7 @@ impl Ready {
         let mut command = Command::new(program);
         command.args(words).envs(variables).process_group(0);
         command.stdin(Stdio::null()).stdout(File::create(out)?).stderr(File::create(err)?);
-        interruptible(&mut command);
+        as_usual(&mut command);
         command.spawn().map_err(|error| io::Error::other(format!("command: {program}: {error}")))
     }
 }

@@ -27,6 +27,7 @@ use serde_json::{Value, json};
 use sojourn_core::units::{Rate, Span};
 use sojourn_traffic::os;
 
+use crate::files;
 use crate::hop::Change;
 use crate::network::Device;
 
@@ -284,21 +285,23 @@ fn start(
     command.stdin(streams.next().unwrap_or_else(Stdio::null));
     command.stdout(streams.next().unwrap_or_else(Stdio::null));
     command.stderr(streams.next().unwrap_or_else(Stdio::null));
-    interruptible(&mut command);
+    as_usual(&mut command);
     command.spawn()
 }
 
-/// Lets Ctrl-C end the program, which this process itself may ignore.
+/// Gives a program of the user's what this process has changed for itself: Ctrl-C ends it, and it may have as many open
+/// files as the one who asked.
 #[expect(unsafe_code, reason = "the child of a fork may call only what is safe there")]
-pub fn interruptible(command: &mut Command) {
-    let reset = || {
+pub fn as_usual(command: &mut Command) {
+    let files = files::given();
+    let reset = move || {
         for signal in [libc::SIGINT, libc::SIGQUIT] {
             // SAFETY: the call is safe after a fork, and has no pointers.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
         }
-        Ok(())
+        files::set(files)
     };
-    // SAFETY: the closure only resets signals.
+    // SAFETY: the closure only resets signals and a limit, by system calls.
     unsafe { command.pre_exec(reset) };
 }
 

@@ -13,6 +13,7 @@ pub mod control;
 mod detour;
 mod engine;
 pub mod express;
+mod files;
 mod frame;
 mod hop;
 mod network;

@@ -17,9 +17,12 @@ use sojourn_traffic::topology::{self, End, LEFT, Network, Place, RIGHT, Route, S
 
 use crate::cable::{Cable, Feed};
 
-/// The names of the settings that allow user namespaces, for the error message.
+/// The settings that allow user namespaces, for the error message.
 const ALLOWED_BY: &str = "kernel.unprivileged_userns_clone = 1, user.max_user_namespaces above 0, and where AppArmor is \
                           used kernel.apparmor_restrict_unprivileged_userns = 0 (sysctl); or root";
+/// The settings with the most namespaces, for the error message.
+const LIMITED_BY: &str = "user.max_net_namespaces, user.max_pid_namespaces, user.max_mnt_namespaces and \
+                          user.max_user_namespaces (sysctl)";
 
 /// The kernel's settings of IPv6; a kernel without IPv6 has none.
 const IPV6_SETTINGS: &str = "/proc/sys/net/ipv6";
@@ -47,7 +50,16 @@ pub fn leave_the_host() -> io::Result<()> {
     let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
     unshare(spaces | UnshareFlags::NEWUSER)
         .and_then(|()| become_root_inside(user, group))
-        .map_err(|error| io::Error::other(format!("user namespaces: {error}; allowed by {ALLOWED_BY}")))
+        .map_err(|error| io::Error::other(not_allowed(&error)))
+}
+
+/// Says what would allow the namespaces. The kernel reports that there are as many as it allows as a lack of space.
+fn not_allowed(error: &io::Error) -> String {
+    if error.raw_os_error() == Some(libc::ENOSPC) {
+        format!("namespaces: {error}; one of their limits is reached: expected higher {LIMITED_BY}")
+    } else {
+        format!("user namespaces: {error}; allowed by {ALLOWED_BY}")
+    }
 }
 
 /// Maps the user to root within the user namespace.

@@ -26,6 +26,7 @@ use sojourn_traffic::topology::{self, Network, Place};
 use crate::commands::{self, Started};
 use crate::control::{self, Control, Host};
 use crate::engine::{self, Engine};
+use crate::files;
 use crate::network::{self, Device};
 use crate::path;
 use crate::probe;
@@ -75,7 +76,7 @@ pub fn play(folder: &Path, text: &str) -> Result<Value, String> {
     let job: Job = serde_json::from_str(text).map_err(malformed)?;
     let asked: Asked = serde_json::from_str(text).map_err(malformed)?;
     let scenario = job.scenario()?;
-    run(folder, &scenario, &asked).map_err(|error| error.to_string())
+    run(folder, &scenario, &asked).map_err(|error| files::explained(&error))
 }
 
 fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {

@@ -15,6 +15,7 @@ use rustix::process::{
 };
 use sojourn_traffic::job::{self, JOB};
 
+use crate::files;
 use crate::network;
 use crate::run::{self, Asked};
 
@@ -37,6 +38,7 @@ pub fn main() -> bool {
     // The asker may have asked the kernel to end this process with it, or with the mere thread that has started it: that of
     // one of many tests. With a descriptor this is taken back, because the folder must still be deleted.
     die_with_parent(asker.is_err());
+    files::raise();
     match network::leave_the_host() {
         Ok(()) => play_in_child(&folder, &job, asker.ok()),
         Err(error) => job::end(&folder, Err(error.to_string())),
