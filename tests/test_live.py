@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -58,6 +59,13 @@ interval = "20ms"
 def live() -> None:
     """Skips where this host cannot play the live world."""
     live_or_skip()
+
+
+@pytest.fixture(scope="module")
+def shared(live: None) -> Iterator[Link]:
+    """A link for tests that leave it as it is."""
+    with Link(plan_of("20mbit", "20ms")) as up:
+        yield up
 
 
 @pytest.fixture
@@ -719,6 +727,62 @@ def test_a_program_has_its_environment_its_exit_code_and_its_signal(link: Link) 
     assert seconds(60) not in alive()
 
 
+def test_output_that_is_not_utf8_is_replaced(link: Link) -> None:
+    done = link.run(["sh", "-c", r"printf 'a\377b\303\244'; printf '\200' >&2"])
+    assert (done.stdout, done.stderr) == ("a\ufffdb\u00e4", "\ufffd")
+
+
+@pytest.mark.parametrize(
+    ("argv", "options", "said"),
+    [
+        ("ls", {}, "argv = 'ls': expected a list of words, such as ['ls', '-l']"),
+        (b"ls", {}, "argv = b'ls': expected a list of words"),
+        ([], {}, "argv = []: expected a list of words"),
+        (["sleep", 5], {}, "argv[1] = 5: expected a text or a path"),
+        (["true"], {"stdout": subprocess.PIPE}, "stdout = subprocess.PIPE: expected an open file, a descriptor or "),
+        (["true"], {"stderr": subprocess.STDOUT}, "stderr = subprocess.STDOUT: expected an open file"),
+        (["true"], {"stdin": 9999}, "stdin = 9999: expected an open file"),
+        (["true"], {"stdout": io.StringIO()}, "subprocess.DEVNULL; `run` collects the output"),
+        (["true"], {"stdout": "a file"}, "stdout = 'a file': expected an open file"),
+        (["true"], {"cwd": "/nope"}, "cwd = /nope: expected a folder that this user may enter"),
+        (["true"], {"cwd": "/dev/null"}, "cwd = /dev/null: expected a folder"),
+        (["true"], {"env": {"A": 1}}, "env['A'] = 1: expected a text"),
+        (["true"], {"env": {"A": "\udcff"}}, r"env['A'] = '\udcff': expected a text in UTF-8"),
+        (["echo", "\udcff"], {}, r"argv[1] = '\udcff': expected a text or a path, in UTF-8"),
+    ],
+)
+def test_what_a_program_cannot_have_is_refused_by_its_name(
+    shared: Link, argv: Any, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(Refusal, match=re.escape(said)):
+        shared.popen(argv, **options)
+
+
+def test_a_program_takes_paths_and_usual_streams(shared: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert shared.run(["pwd"], cwd="below").stdout == f"{tmp_path}/below\n"
+    with (tmp_path / "out").open("w") as out:
+        words = [Path("/bin/sh"), "-c", "cat; ls $0; echo no >&2", tmp_path]
+        program = shared.popen(words, stdin=subprocess.DEVNULL, stdout=out.fileno(), stderr=out)
+    assert program.wait(10) == 0
+    assert (tmp_path / "out").read_text() == "below\nout\nno\n"
+
+
+def test_poll_tells_whether_a_program_has_ended(shared: Link) -> None:
+    said, to = os.pipe()
+    program = shared.popen(["sh", "-c", "read line; exit 3"], stdin=said)
+    os.close(said)
+    assert program.poll() is None
+    assert program.returncode is None
+    os.write(to, b"end\n")
+    os.close(to)
+    deadline = time.monotonic() + 10
+    while program.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert program.poll() == program.returncode == program.wait() == 3
+
+
 def test_a_program_that_is_killed_has_ended_when_wait_says_so(link: Link) -> None:
     """At any moment: as it starts, and while it runs."""
     for moment_s in (0.0, 0.001, 0.003, 0.1):
@@ -830,11 +894,43 @@ def test_a_link_is_changed_while_it_is_up(link: Link) -> None:
     for change, said in (
         ({"queue": "lnk"}, "expected one of link, link.reverse; nearest is link"),
         ({"rate": "fast"}, "rate = fast: expected a rate such as 10mbit"),
-        ({"rate": "0bit"}, "rate = 0: expected a positive rate"),
+        ({"rate": "0bit"}, "rate = 0bit: expected a rate such as 10mbit, above zero, at most 10tbit; 1bit is as"),
+        ({"rate": "11tbit"}, "rate = 11tbit: expected a rate such as 10mbit, above zero, at most 10tbit"),
+        ({"rate": 1_000_000}, "rate = 1000000: expected a rate such as 10mbit"),
+        ({"delay": 20}, "delay = 20: expected a time such as 20ms, at most 24h"),
+        ({"delay": "25h"}, "delay = 25h: expected a time such as 20ms, at most 24h"),
+        ({"delay": f"{10**30}s"}, "0s: expected a time such as 20ms, at most 24h"),
+        ({"queue": 0}, "queue = 0: expected one of link, link.reverse"),
+        ({"qdisc": ["codel"]}, "expected a text such as fq_codel limit 100"),
         ({"qdisc": "kodel"}, 'did you mean "codel"'),
     ):
         with pytest.raises(Refusal, match=said):
             link.set(**change)
+    link.set(rate="1tbit", delay="1h")
+    link.set(delay="0.5min")
+    down = link.stats()["links"][0]
+    assert (down["rate_bps"], down["delay_ms"]) == (10**12, 30_000.0)
+
+
+def test_the_control_socket_refuses_what_no_scenario_may_have(link: Link) -> None:
+    for change, said in (
+        ({"delay_ns": 2**64 - 1}, "delay = 18446744073709551615ns: expected a time of at most 24h"),
+        ({"rate": 10**13 + 1}, "rate = 10000000000001bit: expected a rate of at most 10tbit"),
+    ):
+        with socket.socket(socket.AF_UNIX) as control:
+            control.connect(str(link.folder / "control"))
+            control.sendall(json.dumps({"do": "set", "link": 0, **change}).encode() + b"\n")
+            assert json.loads(control.recv(4096)) == {"error": said}
+    assert link.stats()["links"][0]["delay_ms"] == 0.0
+
+
+def test_a_delay_is_added_to_the_rest_of_the_rtt(link: Link) -> None:
+    connect = "import socket, time; begin = time.monotonic()\ntry: socket.create_connection(('{server}', 9))\n"
+    connect += "except OSError: print(time.monotonic() - begin)"
+    assert link.stats()["links"][0]["delay_ms"] == 0.0
+    link.set(delay="200ms")
+    rtt_s = float(link.run([sys.executable, "-c", connect], timeout_s=20, check=True).stdout)
+    assert 0.22 <= rtt_s < 0.6, "200 ms and the RTT of 20 ms"
 
 
 def test_the_end_of_a_link_ends_all_that_runs_behind_it(live: None) -> None:
@@ -993,6 +1089,7 @@ def test_a_command_behind_a_link_gives_its_exit_code(live: None, sojourn: Run, t
     interrupt = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
     assert "True" in sojourn("shell", file, "--", sys.executable, "-c", interrupt).stdout, "Ctrl-C ends the command"
     assert "sojourn: bottleneck: 0 packets, 0 dropped" in done.stderr
+    sojourn("shell", file, "--", "no-such-program", code=2)
     swept = SCENARIO + '[sweep]\n"hop.bottleneck.qdisc" = ["codel", "fq_codel"]\n'
     file.write_text(swept)
     said = sojourn("shell", file, "--", "true").stderr

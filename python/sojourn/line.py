@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sojourn import _core
 
 PACKET = 1514
 """Bytes of a full packet with its Ethernet header. A modem's buffer is counted in such packets here."""
-RATES = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
-TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+RATES = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9, "tbit": 10**12}
+TIMES = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+FASTEST_BPS = 10 * RATES["tbit"]
+"""The highest rate of a scenario."""
+LONGEST_S = 24 * TIMES["h"]
+"""The longest time of a scenario."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +60,8 @@ too many bytes is a little slow, and one that counts too few leaves the queue in
 
 def rate_of(text: str) -> int | None:
     """Returns a rate such as `20mbit` in bit/s, or None for other text."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(bit|kbit|mbit|gbit)", text.strip().lower())
-    return round(float(found[1]) * RATES[found[2]]) if found else None
+    found = _number(text, RATES)
+    return None if found is None else round(found)
 
 
 def constant_bps(rate: str) -> int | None:
@@ -69,8 +74,13 @@ def constant_bps(rate: str) -> int | None:
 
 def seconds_of(text: str) -> float | None:
     """Returns a time such as `30ms` in seconds, or None for other text."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(us|ms|s)", text.strip().lower())
-    return float(found[1]) * TIMES[found[2]] if found else None
+    return _number(text, TIMES)
+
+
+def _number(text: str, units: Mapping[str, float]) -> float | None:
+    """Returns a number with one of the units, as a multiple of the unit whose size is 1."""
+    found = re.fullmatch(rf"(\d+(?:\.\d+)?)\s*({'|'.join(units)})", text.strip().lower(), re.ASCII)
+    return float(found[1]) * units[found[2]] if found else None
 
 
 def buffer_packets(buffer: str, rate: int) -> int:

@@ -19,7 +19,7 @@ from sojourn import _core
 from sojourn.api import load
 from sojourn.errors import Refusal, nearest_of
 from sojourn.kernel.guest import End
-from sojourn.line import rate_of, seconds_of
+from sojourn.line import FASTEST_BPS, LONGEST_S, rate_of, seconds_of
 from sojourn.live.run import ENDED, JOB, Engine, answer_of, find_program, refusal
 
 CONTROL = "control"
@@ -32,6 +32,7 @@ UP_S = 10.0
 """Seconds after which a link that is not up has failed."""
 Host = Literal["client", "server"]
 Stream = int | IO[Any] | None
+Word = str | os.PathLike[str]
 Socket = socket.socket
 
 
@@ -48,11 +49,11 @@ def plan_of(rate: str, rtt: str, qdisc: str = "fq_codel", up: str | None = None)
 class Program:
     """A program that runs on a host of a link. Raises Refusal if it cannot be started."""
 
-    def __init__(self, connection: Socket, argv: Sequence[str]) -> None:
-        self.argv = list(argv)
+    def __init__(self, connection: Socket, argv: list[str]) -> None:
+        self.argv = argv
         self._connection = connection
         self.returncode: int | None = None
-        """The exit code; negative: the signal that ended it. None while it runs."""
+        """The exit code; negative: the signal that ended it. None until `poll` or `wait` has noticed its end."""
         with _kept(connection):
             _read_line(connection)
 
@@ -72,6 +73,12 @@ class Program:
                 answer = {"exit": None, "signal": signal.SIGKILL}
             self._connection.close()
             self.returncode = answer["exit"] if answer["exit"] is not None else -answer["signal"]
+        return self.returncode
+
+    def poll(self) -> int | None:
+        """Returns its exit code if it has ended, and None while it runs."""
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0.0)
         return self.returncode
 
     def kill(self) -> None:
@@ -171,7 +178,7 @@ class Link:
 
     def popen(
         self,
-        argv: Sequence[str],
+        argv: Sequence[Word],
         *,
         at: Host = "client",
         stdin: Stream = None,
@@ -180,29 +187,35 @@ class Link:
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
     ) -> Program:
-        """Starts a program on a host, with these streams; None is that of this process. The environment has the hosts'
-        addresses as SOJOURN_SERVER and SOJOURN_CLIENT, and in `argv` they replace `{server}` and `{client}`; those of
-        IPv6 are SOJOURN_SERVER_IPV6, `{server_ipv6}` and so on.
+        """Starts a program on a host. Each stream is a file, a descriptor or subprocess.DEVNULL; None is that of this
+        process. There are no pipes: `run` collects the output. The environment has the hosts' addresses as
+        SOJOURN_SERVER and SOJOURN_CLIENT, and in `argv` they replace `{server}` and `{client}`; those of IPv6 are
+        SOJOURN_SERVER_IPV6, `{server_ipv6}` and so on. Raises Refusal for an argument that is not sound, and if the
+        program cannot be started.
         """
         own = {f"SOJOURN_{name.upper()}": address for name, address in self.addresses.items()}
-        words = [_with_addresses(word, self.addresses) for word in argv]
+        words = [_with_addresses(word, self.addresses) for word in _words(argv)]
+        variables = os.environ if env is None else env
         request = {
             "do": "run",
             "at": at,
             "argv": words,
-            "env": dict(os.environ if env is None else env) | own,
-            "cwd": os.fspath(cwd or Path.cwd()),
+            "env": {name: _text(f"env[{name!r}]", value, "a text in UTF-8") for name, value in variables.items()} | own,
+            "cwd": _folder(cwd),
         }
         with Path(os.devnull).open("r+b") as nothing:
-            usual = zip((stdin, stdout, stderr), (0, 1, 2), strict=True)
-            given = [_descriptor(stream, own, nothing.fileno()) for stream, own in usual]
+            streams = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
+            given = [
+                _descriptor(name, stream, usual, nothing.fileno())
+                for usual, (name, stream) in enumerate(streams.items())
+            ]
             program = Program(self._send(request, given), words)
         self._programs.append(program)
         return program
 
     def run(
         self,
-        argv: Sequence[str],
+        argv: Sequence[Word],
         *,
         at: Host = "client",
         timeout_s: float | None = None,
@@ -210,8 +223,10 @@ class Link:
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a program on a host to its end, and returns its output as text."""
-        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        """Runs a program on a host to its end, and returns its output as text. Bytes that are not UTF-8 become U+FFFD.
+        The arguments are those of `popen`.
+        """
+        with _text_file() as out, _text_file() as err:
             with Path(os.devnull).open("rb") as nothing:
                 program = self.popen(argv, at=at, stdin=nothing, stdout=out, stderr=err, env=env, cwd=cwd)
             try:
@@ -255,21 +270,30 @@ class Link:
         self, queue: str | None = None, *, rate: str | None = None, delay: str | None = None, qdisc: str | None = None
     ) -> None:
         """Changes a queue's link while it is up: its rate, its delay, its discipline or parameters of this. `queue` is
-        a name such as `link` or `link.reverse`; None is the first one. Raises Refusal for a value that is not sound.
+        a name such as `link` or `link.reverse`; None is the first one.
+
+        `delay` is the propagation delay of this queue's link, and is added to the rest of the RTT: a link of
+        `plan_of(rate, "50ms")` has the delay 0 and the RTT 50 ms, and `set(delay="25ms")` makes the RTT 75 ms.
+
+        Raises Refusal for a value that is not sound.
         """
-        name = self.names[0] if queue is None else queue
+        name = self.names[0] if queue is None else _text("queue", queue, f"one of {', '.join(self.names)}")
         if name not in self.names:
             raise Refusal(f"{name}: expected one of {', '.join(self.names)}{nearest_of(name, self.names)}")
-        request: dict[str, Any] = {"do": "set", "link": self.names.index(name), "qdisc": qdisc}
+        request: dict[str, Any] = {"do": "set", "link": self.names.index(name)}
         if rate is not None:
-            request["rate"] = rate_of(rate)
-            if request["rate"] is None:
-                raise Refusal(f"rate = {rate}: expected a rate such as 10mbit")
+            expected = "a rate such as 10mbit, above zero, at most 10tbit"
+            request["rate"] = rate_of(_text("rate", rate, expected))
+            if not 0 < (request["rate"] or 0) <= FASTEST_BPS:
+                raise Refusal(f"rate = {rate}: expected {expected}; 1bit is as good as an outage")
         if delay is not None:
-            seconds = seconds_of(delay)
-            if seconds is None:
-                raise Refusal(f"delay = {delay}: expected a time such as 20ms")
+            expected = "a time such as 20ms, at most 24h"
+            seconds = seconds_of(_text("delay", delay, expected))
+            if seconds is None or seconds > LONGEST_S:
+                raise Refusal(f"delay = {delay}: expected {expected}")
             request["delay_ns"] = round(seconds * 1e9)
+        if qdisc is not None:
+            request["qdisc"] = _text("qdisc", qdisc, "a text such as fq_codel limit 100")
         self._ask(request)
 
     def stats(self) -> dict[str, Any]:
@@ -290,8 +314,37 @@ class Link:
                 raise Refusal("the link has ended") from None
             line = (json.dumps(request) + "\n").encode()
             sent = socket.send_fds(connection, [line], list(streams)) if streams else 0
-            connection.sendall(line[sent:])
+            if sent < len(line):
+                connection.sendall(line[sent:])
         return connection
+
+
+def _text(what: str, value: object, expected: str) -> str:
+    """Refuses a value that is no text, or one with bytes that are not UTF-8: the control socket takes no other."""
+    if not isinstance(value, str) or value.encode(errors="ignore").decode() != value:
+        raise Refusal(f"{what} = {value!r}: expected {expected}")
+    return value
+
+
+def _words(argv: Sequence[Word]) -> list[str]:
+    """The words of a command, with paths as text."""
+    if isinstance(argv, str | bytes | os.PathLike) or not argv:
+        raise Refusal(f"argv = {argv!r}: expected a list of words, such as ['ls', '-l']")
+    words = (os.fspath(word) if isinstance(word, os.PathLike) else word for word in argv)
+    return [_text(f"argv[{number}]", word, "a text or a path, in UTF-8") for number, word in enumerate(words)]
+
+
+def _folder(cwd: Word | None) -> str:
+    """The absolute path of a program's folder; None is that of this process."""
+    folder = Path.cwd() if cwd is None else Path(cwd).absolute()
+    if not (folder.is_dir() and os.access(folder, os.X_OK)):
+        raise Refusal(f"cwd = {cwd}: expected a folder that this user may enter")
+    return _text("cwd", str(folder), "a folder with a name in UTF-8")
+
+
+def _text_file() -> IO[str]:
+    """A nameless file for a program's output."""
+    return tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
 
 
 def _with_addresses(word: str, addresses: Mapping[str, str]) -> str:
@@ -300,10 +353,20 @@ def _with_addresses(word: str, addresses: Mapping[str, str]) -> str:
     return word
 
 
-def _descriptor(stream: Stream, usual: int, nothing: int) -> int:
-    if stream is None or stream == subprocess.DEVNULL:
-        return usual if stream is None else nothing
-    return stream if isinstance(stream, int) else stream.fileno()
+def _descriptor(name: str, stream: Stream, usual: int, nothing: int) -> int:
+    """The descriptor of a stream: `usual` for None, and `nothing` for subprocess.DEVNULL."""
+    if stream == subprocess.DEVNULL:
+        return nothing
+    try:
+        found = usual if stream is None else stream if isinstance(stream, int) else stream.fileno()
+        os.fstat(found)
+    except (OSError, ValueError, AttributeError):
+        special = {subprocess.PIPE: "subprocess.PIPE", subprocess.STDOUT: "subprocess.STDOUT"}
+        given = special.get(stream, stream) if isinstance(stream, int) else repr(stream)
+        raise Refusal(
+            f"{name} = {given}: expected an open file, a descriptor or subprocess.DEVNULL; `run` collects the output"
+        ) from None
+    return found
 
 
 @contextmanager

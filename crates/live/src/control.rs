@@ -25,6 +25,7 @@ use rustix::process::{PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sojourn_core::units::{Rate, Span};
+use sojourn_model::units;
 use sojourn_traffic::os;
 
 use crate::files;
@@ -227,9 +228,11 @@ fn answer(stream: &UnixStream, request: Request, streams: Vec<OwnedFd>, control:
             return Ok((ok, Some(made)));
         }
         Request::Set { link, rate, delay_ns, qdisc } => {
+            let (rate, delay) = (rate.map(Rate), delay_ns.map(Span));
+            bounded(rate, delay)?;
             let changes = [
-                rate.map(|rate| ChangeOf::Link(Change::Rate(Rate(rate)))),
-                delay_ns.map(|delay| ChangeOf::Link(Change::Delay(Span(delay)))),
+                rate.map(|rate| ChangeOf::Link(Change::Rate(rate))),
+                delay.map(|delay| ChangeOf::Link(Change::Delay(delay))),
                 qdisc.map(ChangeOf::Qdisc),
             ];
             // One request at a time, so that the path and the kernel's queue make changes in the same order.
@@ -250,6 +253,17 @@ fn answer(stream: &UnixStream, request: Request, streams: Vec<OwnedFd>, control:
         Request::Stop {} => ok,
     };
     Ok((value, None))
+}
+
+/// Refuses a rate and a delay that no scenario may have, before anything is changed.
+fn bounded(rate: Option<Rate>, delay: Option<Span>) -> Result<(), String> {
+    if let Some(rate) = rate.filter(|rate| *rate > units::FASTEST) {
+        return Err(format!("rate = {rate}: expected a rate of at most 10tbit"));
+    }
+    if let Some(delay) = delay.filter(|delay| *delay > units::LONGEST) {
+        return Err(format!("delay = {delay}: expected a time of at most 24h"));
+    }
+    Ok(())
 }
 
 fn ask(control: &Control, question: Question) -> Result<Value, String> {
@@ -360,6 +374,20 @@ mod tests {
         assert!(send(&one, &asked, &[far.as_fd(); MOST + 1]).is_err(), "too many");
         drop(one);
         assert_eq!(receive(&other).expect("the end").0, "");
+    }
+
+    #[test]
+    fn a_link_gets_only_a_rate_and_a_delay_that_a_scenario_may_have() {
+        let (day, fastest) = (24 * 3600 * 1_000_000_000, 10_000_000_000_000);
+        assert_eq!(bounded(Some(Rate(fastest)), Some(Span(day))), Ok(()));
+        assert_eq!(bounded(None, None), Ok(()));
+        for (rate, delay_ns, said) in [
+            (Some(fastest + 1), None, "rate = 10000000000001bit: expected a rate of at most 10tbit"),
+            (None, Some(day + 1), "delay = 86400000000001ns: expected a time of at most 24h"),
+            (Some(1), Some(u64::MAX), "delay = 18446744073709551615ns: expected a time of at most 24h"),
+        ] {
+            assert_eq!(bounded(rate.map(Rate), delay_ns.map(Span)), Err(said.to_owned()));
+        }
     }
 
     #[test]

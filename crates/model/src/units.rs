@@ -3,9 +3,9 @@
 use sojourn_core::units::{Rate, Span};
 
 /// The longest time that a scenario may contain.
-pub(crate) const LONGEST: Span = Span::from_secs(24 * 3600);
+pub const LONGEST: Span = Span::from_secs(24 * 3600);
 /// The highest rate. A packet of 1250 bytes then takes 1 ns, the resolution of time.
-pub(crate) const FASTEST: Rate = Rate(10_000_000_000_000);
+pub const FASTEST: Rate = Rate(10_000_000_000_000);
 
 /// A decimal number as written: `mantissa` / 10^`scale`, and the text after it.
 struct Decimal<'a> {
