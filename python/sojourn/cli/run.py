@@ -98,7 +98,7 @@ Examples:
     "--pcap",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Live world: capture each queue's packets as pcapng, with sojourn and fate.",
+    help="Live world: capture the first 128 bytes of each queue's packets as pcapng, with sojourn and fate.",
 )
 @click.option(
     "--traces",
