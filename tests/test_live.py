@@ -16,6 +16,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 from collections.abc import Iterator
@@ -24,14 +25,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 import sojourn as sj
-from conftest import ROOT, Run, live_or_skip, skip_loudly
+from conftest import ROOT, SOJOURN, Run, live_or_skip, skip_loudly
 from sojourn import _core, doctor, watch
 from sojourn.errors import Refusal
 from sojourn.link import Link, plan_of
 from sojourn.live.run import Hosts, find_program, lacking_in_kernel
+from sojourn.screen import wrapped
 
 HOW_TO = "docs/how-to/run-a-program-behind-a-link.md"
 SCENARIO = """\
@@ -1096,29 +1097,74 @@ def test_a_command_behind_a_link_gives_its_exit_code(live: None, sojourn: Run, t
     assert "the first of 2 combinations: hop.bottleneck.qdisc = codel; --set KEY=VALUE chooses another" in said
 
 
+def test_a_server_is_a_command_of_the_shell_and_its_end_is_told(live: None, sojourn: Run, tmp_path: Path) -> None:
+    file = tmp_path / "live.toml"
+    file.write_text(SCENARIO)
+    sleeps = [f"sleep {seconds(number)}" for number in (7181, 7182)]
+    server = f"cd {shlex.quote(str(tmp_path))}; NAME=server sh -c 'echo $NAME > name'; {sleeps[0]} & {sleeps[1]}"
+    command = ["sh", "-c", f"cat {tmp_path}/name; exit 4"]
+    done = sojourn("shell", file, "--server", server, "--server", "nosuchserver", "--", *command, code=4)
+    assert done.stdout == "server\n"
+    assert "sojourn: server 'nosuchserver' ended with exit code 127\n" in done.stderr
+    assert done.stderr.count("ended") == 1, "the other one ran until the end of the command"
+    assert not any(seconds(number) in alive() for number in (7181, 7182))
+    later = sojourn("shell", file, "--server", "sleep 0.6; kill -9 $$", "--", "sleep", "1.2").stderr
+    assert "sojourn: server 'sleep 0.6; kill -9 $$' ended with signal 9\n" in later
+
+
+def test_a_link_that_ends_before_the_command_says_so(live: None, tmp_path: Path) -> None:
+    file = tmp_path / "live.toml"
+    file.write_text(SCENARIO)
+    command = [SOJOURN, "shell", file, "--server", "sleep 60", "--", "sh", "-c", "echo up; sleep 60"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as shell:
+        assert shell.stdout is not None
+        assert shell.stderr is not None
+        assert shell.stdout.readline() == "up\n"
+        # sojourn-live, and its child, which has the link.
+        os.kill(below(shell.pid)[1], signal.SIGKILL)
+        assert shell.wait(20) == 128 + signal.SIGKILL
+        assert shell.stderr.read() == "sojourn: the link has ended: the run was killed by signal 9\n"
+
+
+def test_the_shell_refuses_options_that_it_does_not_have(sojourn: Run, tmp_path: Path) -> None:
+    file = tmp_path / "live.toml"
+    file.write_text(SCENARIO)
+    said = sojourn("shell", file, "--seeds", "3", "--", "true", code=2).stderr
+    assert said == "sojourn: --seeds: no such option; nearest is --seed (see sojourn shell --help)\n"
+    assert "nearest is --watch" in sojourn("shell", file, "--wacth", code=2).stderr
+
+
 def test_a_terminal_shows_the_link_and_changes_it(live: None, tmp_path: Path) -> None:
     file = tmp_path / "live.toml"
     file.write_text(SCENARIO)
     master, terminal = pty.openpty()
-    command = [str(Path(sys.executable).parent / "sojourn"), "shell", file, "--watch", "--flows"]
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "30"}
+    command = [SOJOURN, "shell", file, "--watch", "--flows", "--server", "exit 3"]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
+    before = termios.tcgetattr(terminal)
     with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=subprocess.PIPE, env=environment) as shell:
-        os.close(terminal)
         said: list[bytes] = []
         reader = threading.Thread(target=all_of, args=(master, said))
         reader.start()
         time.sleep(2.5)
-        os.write(master, b"rate 7mbit\n")
+        os.write(master, b"rate 7mb\x1b[A\x1bOCit\n")
         time.sleep(1.5)
-        os.write(master, b"q")
+        os.write(master, b"qdisc codel\n")
+        time.sleep(1.5)
+        os.write(master, b"\x03")
         assert shell.wait(20) == 0
-        assert b"sojourn: bottleneck:" in (shell.stderr.read() if shell.stderr else b"")
+        told = shell.stderr.read() if shell.stderr else b""
+    assert termios.tcgetattr(terminal) == before
+    os.close(terminal)
     reader.join()
     os.close(master)
+    assert b"sojourn: bottleneck:" in told
+    assert b"sojourn: server 'exit 3' ended with exit code 3\n" in told
     shown = b"".join(said).decode()
     assert "10.1.0.1:" in shown, "a flow"
+    assert "server 'exit 3' ended with exit code 3" in shown
     assert "7mbit" in shown
     assert "done: rate 7mbit" in shown
+    assert "done: qdisc codel" in shown
 
 
 def all_of(terminal: int, said: list[bytes]) -> None:
@@ -1128,25 +1174,99 @@ def all_of(terminal: int, said: list[bytes]) -> None:
             said.append(piece)
 
 
-def test_the_dashboard_fits_into_80_columns_and_reads_changes() -> None:
-    words = "10.101.0.1:10000 > 10.1.0.1:5001"
-    flow = {"flow": words, "packets": 9, "bytes": 12_500_000, "drops": 3, "marks": 1, "sojourn_ms": 4.5}
+def state_of(queues: int, flows: int, at_s: float, **keys: Any) -> dict[str, Any]:
+    """The state of a link as it tells it: in each queue, `flows` flows."""
+    words = [f"10.101.0.{number}:10000 > 10.1.0.{number}:5001" for number in range(1, flows + 1)]
+    flow = {"packets": 9, "bytes": 12_500_000, "drops": 3, "marks": 1, "sojourn_ms": 4.5}
     late = {"p50": 4600.0, "p90": 5000.0, "p99": 9100.0, "max": 9900.0}
-    link = {"link": 0, "qdisc": "fq_codel limit 10240", "rate_bps": 20_000_000, "delay_ms": 5.0}
-    link |= {"queued": 17, "backlog": 1, "packets": 9, "bytes": 25_000_000, "drops": 3}
-    link |= {"sojourn_us": late, "flows": [flow]}
-    console = Console(width=80, record=True, file=io.StringIO())
-    console.print(watch.Board(["bottleneck"]).picture({"at_s": 10.0, "links": [link]}))
-    text = console.export_text()
-    assert max(map(len, text.splitlines())) <= 80
-    assert text.splitlines()[1].split() == ["bottleneck", "20mbit", "100", "17", "4.6", "9.1", "3"]
-    assert words in text
-    assert "10.00" in text, "Mbit/s"
+    link = {"qdisc": "fq_codel limit 10240", "rate_bps": 20_000_000, "delay_ms": 5.0}
+    link |= {"queued": 17, "backlog": 1, "packets": 9, "bytes": 25_000_000, "drops": 3, "sojourn_us": late} | keys
+    links = [{"link": index, "flows": [{"flow": one} | flow for one in words]} | link for index in range(queues)]
+    return {"at_s": at_s, "links": links}
+
+
+def shown(board: watch.Board, width: int, height: int) -> list[str]:
+    lines = [line.plain for line in board.lines(width, height)]
+    assert len(lines) == height
+    assert max(map(len, lines)) <= width
+    return lines
+
+
+def test_the_dashboard_fits_into_80_columns_and_reads_changes() -> None:
+    board = watch.Board(["bottleneck"])
+    board.look(state_of(1, 1, 10.0))
+    lines = shown(board, 80, 24)
+    assert lines[1].split() == ["bottleneck", "20mbit", "100", "17", "4.6", "9.1", "3"]
+    assert lines[2].split() == ["fq_codel", "limit", "10240"]
+    assert " ".join(lines[4].split()) == "10.101.0.1:10000 > 10.1.0.1:5001 10.00 4.5 3 1 bottleneck", "Mbit/s"
     assert watch.parse("rate 5mbit", ["a"]) == (None, {"rate": "5mbit"})
     asked = watch.parse("a.reverse qdisc codel target 9ms", ["a", "a.reverse"])
     assert asked == ("a.reverse", {"qdisc": "codel target 9ms"})
     with pytest.raises(Refusal, match="expected rate, delay or qdisc with a value; nearest is delay"):
         watch.parse("dely 5ms", ["a"])
+
+
+def test_the_dashboard_has_room_for_the_prompt_and_then_for_queues_and_flows() -> None:
+    board = watch.Board(["modem", "modem.reverse", "router", "router.reverse"])
+    board.look(state_of(4, 12, 10.0))
+    board.line = "rate 5mbit"
+    lines = shown(board, 80, 24)
+    assert [line.split()[0] for line in lines[1:9:2]] == board.names
+    assert lines[19].startswith("10.101.0.10:10000 > 10.1.0.10:5001")
+    assert lines[20:] == ["2 more flows", *wrapped(watch.HELP, 80), "> rate 5mbit▏"]
+    lines = shown(board, 40, 8)
+    assert [line.split()[0] for line in lines[:2]] == ["queue", "modem"]
+    assert lines[3:] == ["2 more queues", *wrapped(watch.HELP, 40), "> rate 5mbit▏"]
+    board.said = "refused " * 100
+    board.line = "rate " * 10 + "end"
+    lines = shown(board, 40, 8)
+    assert lines[4].startswith("refused refused")
+    assert lines[6].endswith("…")
+    assert lines[7].startswith("> …")
+    assert lines[7].endswith("rate end▏")
+    for height in range(1, 30):
+        assert shown(board, 40, height)[-1] == lines[7]
+
+
+def test_the_dashboard_is_at_most_busy_and_shows_a_flow_once() -> None:
+    board = watch.Board(["modem", "router"])
+    board.look(state_of(2, 1, 10.0))
+    state = state_of(2, 1, 11.0, bytes=26_250_000, rate_bps=5_000_000)
+    state["links"][1]["flows"][0] = state["links"][1]["flows"][0] | {"sojourn_ms": 9.5}
+    board.look(state)
+    lines = shown(board, 80, 24)
+    assert lines[1].split()[1:3] == ["5mbit", "50"], "10 Mbit in a second that began with 20 Mbit/s"
+    assert [line.split()[-1] for line in lines if "10.1.0.1" in line] == ["router"], "where it waits longest"
+    board.look(state_of(2, 1, 12.0, bytes=36_250_000, rate_bps=5_000_000))
+    assert shown(board, 80, 24)[1].split()[2] == "100"
+
+
+@pytest.mark.parametrize("typed", ["q\n", "quit\n", "\x03", "\x04", "qdisc c\x03", "\x1b quit \r"])
+def test_the_dashboard_ends_when_it_is_told_so(link: Link, typed: str) -> None:
+    board = watch.Board(link.names)
+    for key in typed[:-1]:
+        board.press(key, link)
+        assert not board.is_done
+    board.press(typed[-1], link)
+    assert board.is_done
+
+
+def test_the_keys_of_a_terminal_are_characters_without_escape_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
+    master, terminal = pty.openpty()
+    with os.fdopen(terminal) as stdin, os.fdopen(master, "wb", buffering=0) as keyboard:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        monkeypatch.setattr(watch, "REST_S", 5.0)
+        with watch.keys() as read:
+            keyboard.write(b"q\x1b[A\x1bOB\x1b[1;5Cu\x1b\x7f")
+            assert read(5.0) == "qu"
+            keyboard.write("µ".encode()[:1])
+            assert read(5.0) == ""
+            keyboard.write("µ".encode()[1:] + b"a\x1b[")
+            threading.Timer(0.01, keyboard.write, [b"3~b"]).start()
+            assert read(5.0) == "µab"
+            keyboard.write(b"\x03")
+            assert read(5.0) == "\x03"
+            assert read(0.0) == ""
 
 
 def test_the_doctor_says_what_each_world_needs(sojourn: Run) -> None:

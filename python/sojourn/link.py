@@ -30,6 +30,7 @@ LEAST_S = 0.001
 """The shortest time in seconds that a program's end is waited for."""
 UP_S = 10.0
 """Seconds after which a link that is not up has failed."""
+GONE = "the link has ended"
 Host = Literal["client", "server"]
 Stream = int | IO[Any] | None
 Word = str | os.PathLike[str]
@@ -54,6 +55,8 @@ class Program:
         self._connection = connection
         self.returncode: int | None = None
         """The exit code; negative: the signal that ended it. None until `poll` or `wait` has noticed its end."""
+        self.is_lost = False
+        """Whether the link ended before it, which killed it."""
         with _kept(connection):
             _read_line(connection)
 
@@ -68,8 +71,8 @@ class Program:
                 answer = _read_line(self._connection)
             except TimeoutError:
                 raise subprocess.TimeoutExpired(self.argv, timeout_s or 0.0) from None
-            except (Refusal, ConnectionError):
-                # The link has ended, and with it the program.
+            except Refusal:
+                self.is_lost = True
                 answer = {"exit": None, "signal": signal.SIGKILL}
             self._connection.close()
             self.returncode = answer["exit"] if answer["exit"] is not None else -answer["signal"]
@@ -105,6 +108,8 @@ class Link:
         """How well the link kept its times, known when it has ended."""
         self.state: dict[str, Any] = {}
         """The counters of the link at its end."""
+        self.error = ""
+        """Why the link has ended by itself, if that is known."""
         self._temporary = tempfile.TemporaryDirectory(prefix="sojourn-link-")
         self.folder = Path(self._temporary.name)
         control = str(self.folder / CONTROL)
@@ -174,6 +179,7 @@ class Link:
         if (self.folder / ENDED).exists():
             answer = json.loads((self.folder / ENDED).read_text(encoding="utf-8"))
             self.truth, self.state = answer.get("truth", {}), answer.get("state", {})
+            self.error = answer.get("error", "")
         self._temporary.cleanup()
 
     def popen(
@@ -310,12 +316,12 @@ class Link:
         with _kept(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as connection:
             try:
                 connection.connect(str(self.folder / CONTROL))
-            except (FileNotFoundError, ConnectionRefusedError):
-                raise Refusal("the link has ended") from None
-            line = (json.dumps(request) + "\n").encode()
-            sent = socket.send_fds(connection, [line], list(streams)) if streams else 0
-            if sent < len(line):
-                connection.sendall(line[sent:])
+                line = (json.dumps(request) + "\n").encode()
+                sent = socket.send_fds(connection, [line], list(streams)) if streams else 0
+                if sent < len(line):
+                    connection.sendall(line[sent:])
+            except (FileNotFoundError, ConnectionError):
+                raise Refusal(GONE) from None
         return connection
 
 
@@ -382,17 +388,19 @@ def _kept(one: Socket) -> Iterator[Socket]:
 def _read_line(connection: Socket) -> dict[str, Any]:
     """Reads an answer, and nothing of the next one."""
     line = bytearray()
-    while not line.endswith(b"\n"):
-        peeked = connection.recv(LONGEST, socket.MSG_PEEK)
-        if not peeked:
-            break
-        line += connection.recv(peeked.find(b"\n") + 1 or len(peeked))
+    # A link that is killed resets its connections.
+    with suppress(ConnectionError):
+        while not line.endswith(b"\n"):
+            peeked = connection.recv(LONGEST, socket.MSG_PEEK)
+            if not peeked:
+                break
+            line += connection.recv(peeked.find(b"\n") + 1 or len(peeked))
     return _answer_of(line)
 
 
 def _answer_of(line: bytes | bytearray) -> dict[str, Any]:
     if not line:
-        raise Refusal("the link has ended")
+        raise Refusal(GONE)
     found: dict[str, Any] | None = json.loads(line)
     if found and "error" in found:
         raise Refusal(found["error"])

@@ -241,7 +241,7 @@ fn answer(stream: &UnixStream, request: Request, streams: Vec<OwnedFd>, control:
                 ask(control, Question::Change(link, Box::new(change)))?;
             }
             if let (Some(device), Some(rate)) = (devices.get(link), rate) {
-                os::run("tc", &device.change(rate)).map_err(|error| error.to_string())?;
+                os::run("tc", &device.change(rate.0)).map_err(|error| error.to_string())?;
             }
             ok
         }
