@@ -883,6 +883,7 @@ mod tests {
         }
     }
 
+    #[test]
     fn a_packet_goes_to_the_kernel_with_the_priority_that_a_router_gives_it() {
         let scenario = scenario("rate = \"10mbit\"\nqdisc = \"pfifo\"");
         let mut path = Path::new(&scenario, &Network::new(&scenario), 0, Owner::Tc);
