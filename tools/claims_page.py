@@ -33,6 +33,9 @@ def judged(folder: Path, world: str, store: Store) -> dict[str, Any]:
     asked = [claim for claim in experiment.claims if claim.runs or world != "live"]
     ready = [claim for claim in asked if not found.lacking.keys() & set(claim.runs)]
     said = {claim.id: as_dict(claims.judge(experiment, claim, found, world)) for claim in ready}
+    if world == "live":
+        # What another machine's kernel lacks is no verdict.
+        said = {claim: one for claim, one in said.items() if one["verdict"] != "not-expressible"}
     before = written(folder, world)
     kept = [one for one in experiment.claims if one not in ready and one.id in before and still(before[one.id], one)]
     said |= {claim.id: before[claim.id] | reworded(before[claim.id], claim) for claim in kept}
