@@ -22,7 +22,9 @@ from sojourn.means import Mean
 from sojourn.store import FACTS, Store
 
 BEGIN, END = "<!-- verdicts: written by tools/claims_page.py -->", "<!-- end of verdicts -->"
-WORLDS = ("sim", "kernel", "live")
+WHOLE = ("sim", "kernel")
+"""The worlds in which every claim of a paper is judged. In real time only some are."""
+WORLDS = (*WHOLE, "live")
 
 
 def judged(folder: Path, world: str, store: Store) -> dict[str, Any]:

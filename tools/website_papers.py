@@ -6,12 +6,12 @@ import re
 import shlex
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from claims_page import BEGIN, END, WORLDS, words, written
+from claims_page import BEGIN, END, WHOLE, WORLDS, words, written
 from website_tree import ROOT, Tree, cell, picture_of, plain, toctree
 
 from sojourn import claims, figures
@@ -75,13 +75,14 @@ def paper_pages(tree: Tree) -> dict[str, str]:
 
 
 def _index(there: Sequence[Paper]) -> str:
-    rows = ["| paper | claims | " + " | ".join(WORLDS) + " | figures |", "|---|---|---|---|---|"]
+    rows = ["| paper | claims | " + " | ".join(WHOLE) + " | figures |", "|---|---|---|---|---|"]
     for one in there:
         cells = [f"[{one.title}]({one.folder.name}.md)", str(len(one.says))]
-        cells += [_counted(one, world) for world in WORLDS]
+        cells += [_counted(one, world) for world in WHOLE]
         rows.append(f"| {' | '.join(cells)} | {len(one.drawings)} |")
     return (
         "# Papers\n\nThe claims of each paper, and the results in the simulator (sim) and in the real Linux kernel. "
+        "A paper's page also has those between real hosts (live), where there are some. "
         "A claim's range was fixed before the first run, unless its page says otherwise. Each difference has a cause, "
         "found by an experiment in the repository, or is marked as unexplained. "
         "[How claims are judged](../how-to/judge-the-papers-claims.md).\n\n"
@@ -91,8 +92,8 @@ def _index(there: Sequence[Paper]) -> str:
     )
 
 
-def _counted(paper: Paper, world: str) -> str:
-    counts = Counter(paper.verdict(world, claim) for claim in paper.says)
+def _counted(paper: Paper, world: str, claims_of: Iterable[str] | None = None) -> str:
+    counts = Counter(paper.verdict(world, claim) for claim in claims_of or paper.says)
     return " ".join(_badge(verdict, counts[verdict]) for verdict in (*VERDICTS, UNJUDGED) if counts[verdict])
 
 
@@ -112,7 +113,9 @@ def page(paper: Paper, tree: Tree) -> str:
 
 
 def _summary(paper: Paper) -> str:
-    rows = [f"| {world} | {_counted(paper, world)} |" for world in WORLDS]
+    rows = [f"| {world} | {_counted(paper, world)} |" for world in WHOLE]
+    if live := paper.judged.get("live"):
+        rows.append(f"| live | {_counted(paper, 'live', live)} |")
     return "\n".join(["| world | verdicts |", "|---|---|", *rows])
 
 
@@ -130,7 +133,7 @@ def _figures(paper: Paper, tree: Tree) -> str:
             parts.append("*Not drawn yet.*")
         parts.append("")
         if one.claims:
-            parts += ["| claim | " + " | ".join(WORLDS) + " |", "|---|---|---|"]
+            parts += ["| claim | " + " | ".join(WHOLE) + " |", "|---|---|---|"]
             parts += [_seen(paper, claim) for claim in one.claims]
             parts.append("")
         parts += [*command(f"sojourn figures {paper.number}/{one.name}"), ""]
@@ -143,7 +146,7 @@ def command(line: str) -> list[str]:
 
 
 def _seen(paper: Paper, claim: str) -> str:
-    verdicts = " | ".join(_badge(paper.verdict(world, claim)) for world in WORLDS)
+    verdicts = " | ".join(_badge(paper.verdict(world, claim)) for world in WHOLE)
     return f"| [{claim}](#{_anchor(claim)}): {cell(paper.says[claim])} | {verdicts} |"
 
 
@@ -156,7 +159,8 @@ def _claims(paper: Paper) -> str:
     for claim, says in paper.says.items():
         parts += [f"({_anchor(claim)})=", "", f"### {claim}", "", f"The paper: {says}.", ""]
         for world in WORLDS:
-            parts += _judgement(paper, claim, world)
+            if world in WHOLE or claim in paper.judged.get(world, {}):
+                parts += _judgement(paper, claim, world)
         if shown := [one for one in paper.drawings if claim in one.claims]:
             parts += ["", "Seen in: " + "; ".join(one.title for one in shown) + "."]
         parts += ["", *command(f"sojourn claims {shlex.quote(claim)}"), ""]
