@@ -36,7 +36,7 @@ def judged(folder: Path, world: str, store: Store) -> dict[str, Any]:
     ready = [claim for claim in asked if not found.lacking.keys() & set(claim.runs)]
     said = {claim.id: as_dict(claims.judge(experiment, claim, found, world)) for claim in ready}
     if world == "live":
-        # What another machine's kernel lacks is no verdict.
+        # A feature that this machine's kernel lacks gives no verdict.
         said = {claim: one for claim, one in said.items() if one["verdict"] != "not-expressible"}
     before = written(folder, world)
     kept = [one for one in experiment.claims if one not in ready and one.id in before and still(before[one.id], one)]
