@@ -8,27 +8,16 @@ seed takes about six minutes. Play on a host that does nothing else. The results
 
 from __future__ import annotations
 
-import argparse
-import json
-import platform
-import sys
 from collections.abc import Mapping
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
-from pages import filled
-from worlds import Case, is_near
+from worlds import Case, is_near, play_all
 
 import sojourn as sj
 from sojourn.live import Hosts
 from sojourn.means import as_dict, as_text, mean_of
-from sojourn.records import write_text
-from sojourn.words import seeds_text
 from sojourn.worlds import Simulator, World
 
-HERE = Path(__file__).resolve().parent
 PLAYERS: Mapping[str, World] = {"sim": Simulator(), "ours": Hosts(), "tc": Hosts(engine="tc")}
 CASES: Mapping[str, Case] = {
     f"{flows}x{rate}": Case(f"{rate}mbit", "30ms", f"pfifo limit {limit}", {"cubic": flows})
@@ -71,28 +60,5 @@ def table(found: Mapping[str, Any]) -> str:
     return "\n".join(rows)
 
 
-def main() -> None:
-    """Plays the cases and writes the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--only", nargs="+", choices=CASES, default=list(CASES), metavar="NAME", help=", ".join(CASES))
-    asked = parser.parse_args()
-    path = HERE / "engine.json"
-    head = {"seeds": asked.seeds, "linux": platform.release(), "version": version("sojourn")}
-    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    cases = dict(known.get("cases", {})) if {name: known.get(name) for name in head} == head else {}
-    for name in asked.only:
-        cases[name] = play(CASES[name], asked.seeds)
-        print(f"{name}: {cases[name]}", file=sys.stderr, flush=True)
-        found = {**head, "cases": {one: cases[one] for one in CASES if one in cases}}
-        write_text(path, json.dumps(found, indent=1) + "\n")
-        page = HERE / "README.md"
-        origin = (
-            f"{seeds_text(range(1, asked.seeds + 1))}  ·  live: Linux {head['linux']}  ·  sojourn {head['version']}"
-        )
-        begin, end = "<!-- engine: written by engine.py -->", "<!-- end of engine -->"
-        write_text(page, filled(page.read_text(encoding="utf-8"), begin, end, f"{origin}\n\n{table(found)}"))
-
-
 if __name__ == "__main__":
-    main()
+    play_all(__doc__, "engine", CASES, play, table, seeds=1)

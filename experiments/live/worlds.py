@@ -3,7 +3,7 @@
     python experiments/live/worlds.py [--seeds N] [--only NAME ...]
 
 The live world plays in real time: a seed takes about six minutes. Play on a host that does nothing else. The results
-are in results.json.
+are in worlds.json.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import argparse
 import json
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -115,28 +115,35 @@ def table(found: Mapping[str, Any]) -> str:
     return "\n".join(rows)
 
 
-def main() -> None:
-    """Plays the cases and writes the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--only", nargs="+", choices=CASES, default=list(CASES), metavar="NAME", help=", ".join(CASES))
+def play_all(
+    description: str | None,
+    name: str,
+    cases: Mapping[str, Case],
+    play: Callable[[Case, int], dict[str, Any]],
+    table: Callable[[Mapping[str, Any]], str],
+    seeds: int,
+) -> None:
+    """Plays the cases that the command line asks for, and writes their part of README.md after each. The results are
+    in a file; those with other seeds, or of another kernel or version, are forgotten. `name` is that of the part, of
+    the file and of the program.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=seeds)
+    parser.add_argument("--only", nargs="+", choices=cases, default=list(cases), metavar="NAME", help=", ".join(cases))
     asked = parser.parse_args()
-    path = HERE / "results.json"
+    path, page = HERE / f"{name}.json", HERE / "README.md"
     head = {"seeds": asked.seeds, "linux": platform.release(), "version": version("sojourn")}
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    cases = dict(known.get("cases", {})) if {name: known.get(name) for name in head} == head else {}
-    for name in asked.only:
-        cases[name] = play(CASES[name], asked.seeds)
-        print(f"{name}: {cases[name]}", file=sys.stderr, flush=True)
-        found = {**head, "cases": {one: cases[one] for one in CASES if one in cases}}
+    played = dict(known.get("cases", {})) if {key: known.get(key) for key in head} == head else {}
+    origin = f"{seeds_text(range(1, asked.seeds + 1))}  ·  live: Linux {head['linux']}  ·  sojourn {head['version']}"
+    begin, end = f"<!-- {name}: written by {name}.py -->", f"<!-- end of {name} -->"
+    for case in asked.only:
+        played[case] = play(cases[case], asked.seeds)
+        print(f"{case}: {played[case]}", file=sys.stderr, flush=True)
+        found = {**head, "cases": {one: played[one] for one in cases if one in played}}
         write_text(path, json.dumps(found, indent=1) + "\n")
-        page = HERE / "README.md"
-        origin = (
-            f"{seeds_text(range(1, asked.seeds + 1))}  ·  live: Linux {head['linux']}  ·  sojourn {head['version']}"
-        )
-        begin, end = "<!-- worlds: written by worlds.py -->", "<!-- end of worlds -->"
         write_text(page, filled(page.read_text(encoding="utf-8"), begin, end, f"{origin}\n\n{table(found)}"))
 
 
 if __name__ == "__main__":
-    main()
+    play_all(__doc__, "worlds", CASES, play, table, seeds=2)
