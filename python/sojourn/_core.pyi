@@ -281,7 +281,7 @@ def replay(
     qdisc: str,
     rate: str | None,
     mtu: int,
-    told: int | None = None,
+    link_rate: int | None = None,
     seed: int = 1,
     end: str | None = None,
     *,
@@ -290,14 +290,15 @@ def replay(
     """The fates of a trace's packets as CSV, the warnings, and the counters with the keys of `tc -s -j qdisc show`.
 
     With `rate`, a server dequeues packets at this rate, until the time `end` if it is given. Otherwise the trace has
-    the dequeues, and `told` is the link rate in bits per second from which a discipline derives its defaults. `outside`
-    are disciplines of the user's, as in `Plan.run`; they go before ours of the same name. Raises `Error` if one fails.
+    the dequeues, and `link_rate` is the link's rate in bits per second, from which a discipline derives its defaults.
+    `outside` are disciplines of the user's, as in `Plan.run`; they go before ours of the same name. Raises `Error` if
+    one fails.
     """
 
 def refuse_outside(name: str) -> str | None:
     """The reason why a name cannot be that of a discipline of the user's. None if it can."""
 
-def sums(trace: bytes, qdisc: str, mtu: int, told: int, labels: bytes, kinds: int, seeds: int) -> list[list[int]]:
+def sums(trace: bytes, qdisc: str, mtu: int, link_rate: int, labels: bytes, kinds: int, seeds: int) -> list[list[int]]:
     """For each label, the number of packets dropped or marked; then the sum of the delivered packets' sojourn in µs.
 
     There is one row per seed.

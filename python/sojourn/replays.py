@@ -19,7 +19,7 @@ def in_core(
     qdisc: str,
     rate: str | None,
     mtu: int,
-    told: int | None = None,
+    link_rate: int | None = None,
     seed: int = 1,
     end: str | None = None,
     *,
@@ -35,10 +35,10 @@ def in_core(
     """
     used = [one for one in outside if one.name == (qdisc.split() or [""])[0]]
     if not any(one.apart for one in used):
-        return _core.replay(trace, name, qdisc, rate, mtu, told, seed, end, outside=_given(used))
+        return _core.replay(trace, name, qdisc, rate, mtu, link_rate, seed, end, outside=_given(used))
     call = process.call if process else isolated.call
     try:
-        found: Replay = call(_replay, trace, name, qdisc, rate, mtu, told, seed, end, used, patience_s=patience_s)
+        found: Replay = call(_replay, trace, name, qdisc, rate, mtu, link_rate, seed, end, used, patience_s=patience_s)
     except isolated.BrokenError as error:
         raise Refusal(f"{used[0].said}: {error} in a replay of {name}") from None
     return found
@@ -50,13 +50,13 @@ def _replay(
     qdisc: str,
     rate: str | None,
     mtu: int,
-    told: int | None,
+    link_rate: int | None,
     seed: int,
     end: str | None,
     used: Sequence[Outside],
     _progress: _core.Progress,
 ) -> Replay:
-    return _core.replay(trace, name, qdisc, rate, mtu, told, seed, end, outside=_given(used))
+    return _core.replay(trace, name, qdisc, rate, mtu, link_rate, seed, end, outside=_given(used))
 
 
 def _given(outside: Sequence[Outside]) -> list[tuple[str, object]]:

@@ -11,13 +11,10 @@ use sojourn_core::qdisc::red::Variant;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::units::Time;
 use sojourn_model::scenario::{Capacity, Link};
-use sojourn_replay::{FULL_HEADER, Fate, Op, ROW_HEADER, Row};
+use sojourn_replay::{ETHERNET, FULL_HEADER, Fate, Op, ROW_HEADER, Row};
 
 use crate::packet::Packet;
 use crate::path::flow_number;
-
-/// Bytes of a packet's length before its IP header, as replay assumes them.
-const ETHERNET: u32 = 14;
 
 /// The traces and fates of all links that are not yet taken.
 pub struct Traces(Vec<Queue>);

@@ -25,10 +25,10 @@ use crate::{Error, bug};
 /// discipline's counters with the keys of `tc -s -j qdisc show`.
 ///
 /// If `rate` is given, a server dequeues packets at this rate, until `end` if it is given. Otherwise the trace contains
-/// the dequeues, and `told` is the link rate that the discipline is configured for. `outside` are disciplines of the
+/// the dequeues, and `link_rate` is the link rate that the discipline is configured for. `outside` are disciplines of the
 /// user's.
 #[pyfunction]
-#[pyo3(signature = (trace, name, qdisc, rate, mtu, told=None, seed=SEED, end=None, *, outside=vec![]))]
+#[pyo3(signature = (trace, name, qdisc, rate, mtu, link_rate=None, seed=SEED, end=None, *, outside=vec![]))]
 #[expect(clippy::too_many_arguments, reason = "each by its name")]
 pub fn replay<'py>(
     py: Python<'py>,
@@ -37,12 +37,12 @@ pub fn replay<'py>(
     qdisc: &str,
     rate: Option<&str>,
     mtu: u32,
-    told: Option<u64>,
+    link_rate: Option<u64>,
     seed: u64,
     end: Option<&str>,
     outside: Vec<Given>,
 ) -> PyResult<(Bound<'py, PyBytes>, Vec<String>, Bound<'py, PyAny>)> {
-    let link = told.map(Rate);
+    let link = link_rate.map(Rate);
     let failure = Failure::default();
     let makers = makers(py, &outside, &failure)?;
     let (spec, rate, warnings) = asked(py, (trace, name), (qdisc, &makers), rate, link, mtu)?;
@@ -128,7 +128,7 @@ pub fn paste(line: &str, device: &str) -> PyResult<(Option<String>, String)> {
 
 /// Replays a trace once for each seed, and returns one row per seed. A row has the number of dropped or marked packets
 /// with each of `kinds` labels, followed by the total sojourn time of the delivered packets with each label, in
-/// microseconds. `told` is the link rate for which the discipline is configured.
+/// microseconds. `link_rate` is the link rate for which the discipline is configured.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "each by its name")]
 pub fn sums(
@@ -136,13 +136,14 @@ pub fn sums(
     trace: &[u8],
     qdisc: &str,
     mtu: u32,
-    told: u64,
+    link_rate: u64,
     labels: &[u8],
     kinds: usize,
     seeds: u64,
 ) -> PyResult<Vec<Vec<u64>>> {
     let (spec, _) = Spec::parse(qdisc).map_err(|error| Error::new_err(format!("{qdisc}: {error}")))?;
-    let counted = || sojourn_replay::sums((trace, "trace"), &spec, (Rate(told), mtu), 1..1 + seeds, (labels, kinds));
+    let counted =
+        || sojourn_replay::sums((trace, "trace"), &spec, (Rate(link_rate), mtu), 1..1 + seeds, (labels, kinds));
     py.detach(counted).map_err(|error| Error::new_err(error.to_string()))
 }
 

@@ -40,7 +40,7 @@ pub const ROW_HEADER: &str = "packet,flow,bytes,enqueue_ns,fate_ns,fate";
 /// The largest length of a packet in bytes: the largest IP packet, and an Ethernet header.
 pub const MAX_BYTES: u32 = 65_535 + ETHERNET;
 /// Bytes of a packet's length before its IP header.
-const ETHERNET: u32 = 14;
+pub const ETHERNET: u32 = 14;
 /// The latest time in a trace: 146 years.
 pub const MAX_TIME: Time = Time(1 << 62);
 /// The seed of the discipline's random numbers.
@@ -80,7 +80,7 @@ pub enum Column {
     Source,
     /// The host that the packet is for.
     Destination,
-    /// Whether the packet is a SYN or SYN-ACK.
+    /// 1 for a SYN or SYN-ACK, 0 for any other packet.
     Opens,
 }
 
@@ -115,7 +115,7 @@ pub enum Op {
         dscp: u8,
         /// The numbers of its source and its destination host.
         hosts: (u32, u32),
-        /// Whether it is a SYN or SYN-ACK.
+        /// True for a SYN and for a SYN-ACK.
         opens: bool,
     },
     /// The link asks for a packet.
@@ -319,8 +319,8 @@ pub fn run_from(
 fn play(start: Time, (trace, file_name): (&[u8], &str), spec: &Spec, how: &How) -> Result<Played, Error> {
     let error = |problem: String| Error { file: file_name.to_string(), line: 0, problem };
     let How { rate, link, end, mtu, seed } = *how;
-    let told = link.or(rate);
-    if told.is_none() && matches!(spec, Spec::Red(params) if params.variant == Variant::Ns2) {
+    let configured = link.or(rate);
+    if configured.is_none() && matches!(spec, Spec::Red(params) if params.variant == Variant::Ns2) {
         return Err(error(format!("{} is configured from the link's rate: give one", spec.kind())));
     }
     if mtu == 0 || mtu > MAX_BYTES {
@@ -334,8 +334,8 @@ fn play(start: Time, (trace, file_name): (&[u8], &str), spec: &Spec, how: &How) 
     }
     let ops = parse(trace, file_name, rate.is_none())?;
     // Zero stands for an unknown rate. All other disciplines work without the link's rate.
-    let rate_told = told.unwrap_or(Rate(0));
-    let context = Context { mtu, overhead: ETHERNET, rate: rate_told, delay: Span::ZERO, skb: 0, seed };
+    let rate_of_link = configured.unwrap_or(Rate(0));
+    let context = Context { mtu, overhead: ETHERNET, rate: rate_of_link, delay: Span::ZERO, skb: 0, seed };
     play_ops(start, (&ops, file_name), spec, (rate, end), &context)
 }
 
