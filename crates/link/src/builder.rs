@@ -62,7 +62,7 @@ impl Builder {
         self
     }
 
-    /// Whether the scenario's flows play next to the test.
+    /// True if the scenario's flows play next to the test.
     #[must_use]
     pub fn flows(self, flows: bool) -> Builder {
         Builder { flows, ..self }

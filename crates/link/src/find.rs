@@ -45,11 +45,10 @@ fn missing(what: String) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::Folder;
 
     #[test]
     fn the_program_is_the_one_asked_for_or_near_or_in_the_path() {
-        let folder = Folder::new().expect("a folder");
+        let folder = tempfile::tempdir().expect("a folder");
         let (near, far) = (folder.path().join("target"), folder.path().join("bin"));
         let (own, path) = (near.join("deps/test"), far.as_os_str());
         for each in [&near.join("deps"), &far] {

@@ -9,13 +9,13 @@
 
 mod builder;
 mod find;
-mod folder;
 mod program;
 
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process;
@@ -33,14 +33,13 @@ use sojourn_live::run::Asked;
 use sojourn_model::plan::Plan;
 use sojourn_model::units;
 use sojourn_traffic::job::{ENDED, JOB, Job, LinkKind, Mode, Sink};
+use tempfile::TempDir;
 
 pub use builder::Builder;
 pub use find::find;
 pub use program::{Child, Command, Stdio};
 pub use sojourn_live::control::Protocol;
 pub use sojourn_model::workload::Host;
-
-use folder::Folder;
 
 /// The control socket, in the link's folder.
 const CONTROL: &str = "control";
@@ -122,7 +121,7 @@ pub struct Ended {
 /// How well a link kept its times.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Truth {
-    /// Whether measurements behind the link may be believed.
+    /// True if measurements behind the link may be believed.
     pub valid: bool,
     /// Why not.
     pub reasons: Vec<String>,
@@ -134,7 +133,7 @@ pub struct Truth {
 /// A link that is up until it is dropped.
 #[derive(Debug)]
 pub struct Link {
-    folder: Folder,
+    folder: TempDir,
     process: process::Child,
     queues: Vec<String>,
     client: String,
@@ -168,7 +167,9 @@ impl Link {
             return Err(invalid(reason));
         }
         let queues = (0..scenario.hops.len() * 2).map(|index| scenario.link_name(index)).collect();
-        let folder = Folder::new()?;
+        // Only the user may read it: the control socket is in it.
+        let private = fs::Permissions::from_mode(0o700);
+        let folder = tempfile::Builder::new().prefix("sojourn-link-").permissions(private).tempdir()?;
         fs::write(folder.path().join(JOB), serde_json::to_vec(&whole(&plan, builder, folder.path()))?)?;
         let process = process::Command::new(find()?)
             .arg(folder.path())
