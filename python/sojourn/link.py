@@ -199,14 +199,13 @@ class Link:
         SOJOURN_SERVER_IPV6, `{server_ipv6}` and so on. Raises Refusal for an argument that is not sound, and if the
         program cannot be started.
         """
-        own = {f"SOJOURN_{name.upper()}": address for name, address in self.addresses.items()}
         words = [_with_addresses(word, self.addresses) for word in _words(argv)]
         variables = os.environ if env is None else env
         request = {
             "do": "run",
             "at": at,
             "argv": words,
-            "env": {name: _text(f"env[{name!r}]", value, "a text in UTF-8") for name, value in variables.items()} | own,
+            "env": {name: _text(f"env[{name!r}]", value, "a text in UTF-8") for name, value in variables.items()},
             "cwd": _folder(cwd),
         }
         with Path(os.devnull).open("r+b") as nothing:

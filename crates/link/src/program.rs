@@ -66,8 +66,8 @@ fn pipe_from(kept: &mut Option<PipeReader>) -> io::Result<OwnedFd> {
     Ok(writer.into())
 }
 
-/// Prepares a program, as [`std::process::Command`] does. Its environment is that of the test, with the hosts' addresses
-/// as `SOJOURN_SERVER` and `SOJOURN_CLIENT`.
+/// Prepares a program, as [`std::process::Command`] does. Its environment is that of the test, and always has the hosts'
+/// addresses as `SOJOURN_SERVER` and `SOJOURN_CLIENT`, and with `_IPV6` those of IPv6.
 #[derive(Debug)]
 pub struct Command<'link> {
     link: &'link Link,
@@ -81,10 +81,7 @@ pub struct Command<'link> {
 
 impl<'link> Command<'link> {
     pub(crate) fn new(link: &'link Link, at: Host, program: &OsStr) -> Command<'link> {
-        let mut env: BTreeMap<OsString, OsString> = env::vars_os().collect();
-        env.insert("SOJOURN_CLIENT".into(), link.client().into());
-        env.insert("SOJOURN_SERVER".into(), link.server().into());
-        let streams = [None, None, None];
+        let (env, streams) = (env::vars_os().collect(), [None, None, None]);
         Command { link, at, argv: vec![program.to_owned()], env, folder: None, streams, limit: None }
     }
 

@@ -26,7 +26,7 @@ use sojourn_traffic::flows::clock;
 use sojourn_traffic::flows::played::Program;
 use sojourn_traffic::os::{self, Spaces};
 
-use crate::control::{Host, as_usual};
+use crate::control::{Host, addresses, as_usual, variables};
 use crate::run::hosts;
 
 /// Time between SIGTERM and SIGKILL, in nanoseconds.
@@ -58,7 +58,7 @@ pub struct Ready {
 pub struct Run {
     /// Time zero of the run, on the monotonic clock in nanoseconds.
     pub origin: u64,
-    /// Whether the run has been stopped before its end.
+    /// True once the run has been stopped before its end.
     pub stop: Arc<AtomicBool>,
     /// How late the latest act of an application was, in nanoseconds.
     pub latest_act: Arc<AtomicU64>,
@@ -78,7 +78,7 @@ pub fn ready(scenario: &Scenario, spaces: &Spaces, mtu: u32, folder: &Path) -> i
     for (row, entry) in scenario.workload.entries.iter().enumerate() {
         let App::Command(command) = &entry.app else { continue };
         let mut hosts = hosts(scenario, row, spaces, mtu)?;
-        let addresses: Vec<(String, String)> = hosts.iter().flat_map(|(name, host)| host.addresses(name)).collect();
+        let addresses = addresses(&hosts);
         let filled = |word: &String| {
             addresses.iter().fold(word.clone(), |word, (name, address)| word.replace(&format!("{{{name}}}"), address))
         };
@@ -179,10 +179,8 @@ impl Ready {
     fn spawn(&self) -> io::Result<Child> {
         let [program, words @ ..] = &self.argv[..] else { return Err(io::Error::other("a bug: an empty command")) };
         let [out, err] = &self.files;
-        let variables =
-            self.addresses.iter().map(|(name, address)| (format!("SOJOURN_{}", name.to_uppercase()), address));
         let mut command = Command::new(program);
-        command.args(words).envs(variables).process_group(0);
+        command.args(words).envs(variables(self.addresses.clone())).process_group(0);
         command.stdin(Stdio::null()).stdout(File::create(out)?).stderr(File::create(err)?);
         as_usual(&mut command);
         command.spawn().map_err(|error| io::Error::other(format!("command: {program}: {error}")))

@@ -111,6 +111,9 @@ pub enum ChangeOf {
 /// A question, and where its answer goes.
 pub type Asked = (Question, mpsc::Sender<Result<Value, String>>);
 
+/// The hosts, by name.
+pub type Hosts = BTreeMap<&'static str, Host>;
+
 /// A host on which programs can be started.
 pub struct Host {
     /// Its namespace.
@@ -121,19 +124,25 @@ pub struct Host {
     pub ipv6: Option<Ipv6Addr>,
 }
 
-impl Host {
-    /// Returns its addresses by the names that programs use: that of the host, and `NAME_ipv6`.
-    pub fn addresses(&self, name: &str) -> Vec<(String, String)> {
-        let ipv4 = (name.to_owned(), self.address.to_string());
-        let ipv6 = self.ipv6.map(|address| (format!("{name}_ipv6"), address.to_string()));
-        std::iter::once(ipv4).chain(ipv6).collect()
-    }
+/// Returns the addresses of the hosts by the names that programs use: that of a host, and `NAME_ipv6`.
+pub fn addresses(hosts: &Hosts) -> Vec<(String, String)> {
+    let of = |(name, host): (&&'static str, &Host)| {
+        let ipv4 = ((*name).to_owned(), host.address.to_string());
+        let ipv6 = host.ipv6.map(|address| (format!("{name}_ipv6"), address.to_string()));
+        std::iter::once(ipv4).chain(ipv6)
+    };
+    hosts.iter().flat_map(of).collect()
+}
+
+/// Returns these addresses as variables of a program's environment, such as `SOJOURN_SERVER`.
+pub fn variables(addresses: Vec<(String, String)>) -> impl Iterator<Item = (String, String)> {
+    addresses.into_iter().map(|(name, address)| (format!("SOJOURN_{}", name.to_uppercase()), address))
 }
 
 /// The parts that all connections share.
 pub struct Control {
-    /// The hosts, by name.
-    pub hosts: BTreeMap<&'static str, Host>,
+    /// The hosts.
+    pub hosts: Hosts,
     /// The loop.
     pub questions: mpsc::Sender<Asked>,
     /// Ends the link.
@@ -219,7 +228,8 @@ fn answer(stream: &UnixStream, request: Request, streams: Vec<OwnedFd>, control:
     let ok = json!({ "ok": true });
     let value = match request {
         Request::Run { at, argv, env, cwd } => {
-            let child = start(host(&at)?, &argv, &env, &cwd, streams);
+            let env = env.into_iter().chain(variables(addresses(&control.hosts)));
+            let child = start(host(&at)?, &argv, env, &cwd, streams);
             let child = child.map_err(|error| format!("{}: {error}", argv.first().map_or("", |word| word)))?;
             follow(stream, child).map_err(|error| error.to_string())?
         }
@@ -287,7 +297,7 @@ fn socket(host: &Host, protocol: Protocol) -> io::Result<OwnedFd> {
 fn start(
     host: &Host,
     argv: &[String],
-    env: &BTreeMap<String, String>,
+    env: impl Iterator<Item = (String, String)>,
     cwd: &str,
     streams: Vec<OwnedFd>,
 ) -> io::Result<Child> {

@@ -64,6 +64,11 @@ pub struct Engine {
     is_early: bool,
 }
 
+/// Returns the time of a run that began at `origin` on the monotonic clock.
+fn now(origin: u64) -> Time {
+    Time(clock().saturating_sub(origin))
+}
+
 /// Returns the difference between the system's clock and the monotonic one, in nanoseconds.
 pub fn offset() -> i64 {
     let now = rustix::time::clock_gettime(ClockId::Realtime);
@@ -119,7 +124,9 @@ impl Engine {
             if now.since(handed_over) > PERIOD {
                 handed_over = now;
                 self.watch_clock();
-                self.find_empty()?;
+                if !self.kernel_queues.is_empty() {
+                    self.find_empty()?;
+                }
                 self.hand_over();
             }
             let next = self.path.next_call(now).min(end);
@@ -160,22 +167,18 @@ impl Engine {
 
     /// The time of the run.
     fn now(&self) -> Time {
-        Time(clock().saturating_sub(self.origin))
+        now(self.origin)
     }
 
     /// Passes the frames that have arrived to the path.
     fn receive(&mut self) {
         let (path, zero) = (&mut self.path, self.offset + self.origin as i64);
+        let at = |stamp: u64| Time((stamp as i64 - zero).max(0) as u64);
         for (port, Port { cable, .. }) in self.ports.iter_mut().enumerate() {
-            let mut see =
-                |stamp: u64, frame: &[u8]| path.arrive(Time((stamp as i64 - zero).max(0) as u64), port, frame);
-            while cable.receive(&mut see) {}
+            while cable.receive(|stamp, frame| path.arrive(at(stamp), port, frame)) {}
         }
         for (link, KernelQueue { back, .. }) in self.kernel_queues.iter_mut().enumerate() {
-            let mut see = |stamp: u64, frame: &[u8]| {
-                path.comes_back(Time((stamp as i64 - zero).max(0) as u64), link, frame);
-            };
-            while back.receive(&mut see) {}
+            while back.receive(|stamp, frame| path.comes_back(at(stamp), link, frame)) {}
         }
     }
 
@@ -183,7 +186,7 @@ impl Engine {
     fn give(&mut self) -> io::Result<()> {
         for (link, KernelQueue { feed, .. }) in self.kernel_queues.iter_mut().enumerate() {
             while let Some(Given { number, due, priority, frame }) = self.path.next_given(link) {
-                let at = Time(clock().saturating_sub(self.origin));
+                let at = now(self.origin);
                 let is_taken = feed.give(frame, priority)?;
                 self.path.given(link, number, at, is_taken);
                 self.truth.late_arrivals.add(at.since(due));
@@ -250,7 +253,7 @@ impl Engine {
             frame[..header.len()].copy_from_slice(header);
             cable.send(frame);
             self.path.release(&leaving);
-            self.truth.lateness.add(Time(clock().saturating_sub(self.origin)).since(leaving.due));
+            self.truth.lateness.add(now(self.origin).since(leaving.due));
         }
         self.ports.iter_mut().for_each(|port| port.cable.flush());
     }

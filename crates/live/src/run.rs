@@ -24,7 +24,7 @@ use sojourn_traffic::run::{COUNTED, PLAYED, PROGRESS, SEEN};
 use sojourn_traffic::topology::{self, Network, Place};
 
 use crate::commands::{self, Started};
-use crate::control::{self, Control, Host};
+use crate::control::{self, Control, Host, Hosts};
 use crate::engine::{self, Engine};
 use crate::files;
 use crate::network::{self, Device};
@@ -88,7 +88,7 @@ fn run(folder: &Path, scenario: &Scenario, asked: &Asked) -> io::Result<Value> {
         Owner::Tc => (network::build_kernel_queues(&mut spaces, scenario, &network)?, changes(scenario, network.mtu)),
     };
     let devices = kernel_queues.iter().map(|queue| queue.device.clone()).collect();
-    let no_hosts = Ok(BTreeMap::new());
+    let no_hosts = Ok(Hosts::new());
     let hosts = asked.control.as_ref().map_or(no_hosts, |_| hosts(scenario, 0, &spaces, network.mtu))?;
     let has_flows = asked.control.is_none() || asked.flows;
     let programs = if has_flows { commands::ready(scenario, &spaces, network.mtu, folder)? } else { Vec::new() };
@@ -190,7 +190,7 @@ fn changes(scenario: &Scenario, mtu: u32) -> Vec<(Time, Vec<String>)> {
 ///
 /// # Errors
 /// There is no such flow.
-pub fn hosts(scenario: &Scenario, row: usize, spaces: &Spaces, mtu: u32) -> io::Result<BTreeMap<&'static str, Host>> {
+pub fn hosts(scenario: &Scenario, row: usize, spaces: &Spaces, mtu: u32) -> io::Result<Hosts> {
     let entry = scenario.workload.entries.get(row).ok_or_else(|| io::Error::other("the scenario has no flow"))?;
     let host = |(host, side, place): (Side, Direction, Place)| {
         let address = topology::address(side, entry, row);
@@ -228,7 +228,7 @@ struct World {
     workers: Workers,
     folder: PathBuf,
     latest_act: Arc<AtomicU64>,
-    /// Whether the run has been stopped.
+    /// True once the run has been stopped.
     stop: Arc<AtomicBool>,
     /// Says why a program of the user's could not be started.
     failed: mpsc::Receiver<String>,

@@ -9,7 +9,7 @@ pub struct CommandRun {
     pub exit: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// Whether it was ended by its `stop` or by the end of the run.
+    /// True if its `stop` or the end of the run ended it, and not the program itself.
     pub stopped: bool,
     /// The time of the run at which it was started, in seconds.
     pub started_s: f64,

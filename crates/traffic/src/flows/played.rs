@@ -67,7 +67,7 @@ pub struct Program {
     pub exit: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// Whether it was ended by its `stop` or by the end of the run.
+    /// True if its `stop` or the end of the run ended it, and not the program itself.
     pub stopped: bool,
     /// The times at which it was started and had ended, in nanoseconds of the run.
     pub times: [u64; 2],
