@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::{Gid, Uid};
@@ -13,7 +13,7 @@ use sojourn_model::scenario::Scenario;
 use sojourn_traffic::job::LinkKind;
 use sojourn_traffic::os::{self, Spaces};
 use sojourn_traffic::run::settings;
-use sojourn_traffic::topology::{self, End, LEFT, Network, Place, RIGHT, Route, Setting, Transmit};
+use sojourn_traffic::topology::{self, End, Network, Place, Route, Setting, Transmit};
 
 use crate::cable::{Cable, Feed};
 
@@ -136,7 +136,7 @@ pub fn build(scenario: &Scenario, network: &Network) -> io::Result<(Spaces, Vec<
     for (place, mut setting) in network.routes(scenario).into_iter().filter(|(place, _)| places.contains(place)) {
         if let Setting::Route(Route { via: Some(_), source, .. }) = &mut setting {
             // Programs of the user's bind no address.
-            *source = source.or_else(|| first_host(place).map(IpAddr::V4));
+            *source = source.or_else(|| topology::first_host(place).map(IpAddr::V4));
         }
         spaces.apply(Some(place), &setting)?;
         if let Some(setting) = setting.in_ipv6().filter(|_| has_ipv6) {
@@ -212,15 +212,6 @@ pub fn build_kernel_queues(
         Ok(KernelQueue { link: scenario.link_name(link), device, feed, back })
     };
     (0..scenario.hops.len() * 2).map(build).collect()
-}
-
-/// Returns the first address of the hosts in a namespace, which stands for it.
-fn first_host(place: Place) -> Option<Ipv4Addr> {
-    match place {
-        Place::Left(hop) => Some(Ipv4Addr::new(10, (LEFT + hop) as u8, 0, 1)),
-        Place::Right(hop) => Some(Ipv4Addr::new(10, (RIGHT + hop) as u8, 0, 1)),
-        Place::Router(_) => None,
-    }
 }
 
 /// Returns whether the hosts have IPv6: the kernel has it, and the largest packet is large enough (RFC 8200 §5).

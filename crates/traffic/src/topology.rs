@@ -448,6 +448,16 @@ impl Network {
     }
 }
 
+/// Returns the first address of the hosts in a namespace, which stands for it; `None` for a router.
+pub fn first_host(place: Place) -> Option<Ipv4Addr> {
+    let second = match place {
+        Place::Left(hop) => LEFT + hop,
+        Place::Right(hop) => RIGHT + hop,
+        Place::Router(_) => return None,
+    };
+    Some(Ipv4Addr::new(10, second as u8, 0, 1))
+}
+
 /// Returns the prefix of the hosts at a router, given by the second byte.
 fn hosts_behind(second: usize) -> (IpAddr, u8) {
     (Ipv4Addr::new(10, second as u8, 0, 0).into(), 16)

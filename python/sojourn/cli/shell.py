@@ -127,8 +127,7 @@ class Servers:
         """Returns a line for each one that has ended by itself since the last call."""
         lines = []
         for command, program in list(self._running):
-            with suppress(subprocess.TimeoutExpired):
-                code = program.wait(0.0)
+            if (code := program.poll()) is not None:
                 self._running.remove((command, program))
                 how = f"exit code {code}" if code >= 0 else f"signal {-code}"
                 lines += [] if program.is_lost else [f"server {command!r} ended with {how}"]
