@@ -250,12 +250,7 @@ def _runs(
     folder = Path(out)
     records.refuse_full_folder(folder)
 
-    def make() -> Path:
-        records.claim_folder(folder)
-        records.write_text(folder / records.SCENARIO, plan.text)
-        return folder
-
-    return RunsInMemory(keeps, make)
+    return RunsInMemory(keeps, lambda: records.claim_folder(folder, plan.text))
 
 
 def outside_of(given: Disciplines | None) -> tuple[Outside, ...]:
