@@ -25,6 +25,7 @@ from sojourn import plan as plans
 from sojourn.disciplines import Discipline, Library, Outside, in_python
 from sojourn.errors import Refusal, nearest_of
 from sojourn.executors import Cores, Executor
+from sojourn.files import read_bytes, read_text
 from sojourn.finished import Keep
 from sojourn.on_dask import named_executor
 from sojourn.replays import in_core
@@ -52,7 +53,7 @@ def read(scenario: str | os.PathLike[str]) -> dict[str, Any]:
     path = plans.find(Path(scenario))
     plans.load(path)  # says what is wrong with it better than a reader of TOML
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_text(path, "a scenario"))
     except tomllib.TOMLDecodeError as error:
         raise Refusal(f"{path}: read needs a scenario in TOML 1.0: {error}") from error
 
@@ -125,17 +126,19 @@ def run(
     asked = plan if isinstance(plan, _core.Plan) else load(plan, disciplines=disciplines)
     if seed is not None or seeds is not None:
         asked = asked.reseeded(seed, seeds)
-    results = pipeline.execute(
-        asked,
-        _runs(store, out, series, packets, asked),
-        world=world_of(world, outside_of(disciplines)),
-        executor=executor_of(on),
-        until=None if until is None else Until.parse(until),
-        baseline=baseline,
-        tell=progress or (lambda _done_s, _all_s: None),
-    )
-    if out is not None:
-        records.write_text(Path(out) / records.RESULTS, results.json() + "\n")
+    kept = _runs(store, out, series, packets, asked)
+    with records.whole_or_none(lambda: kept.written_to if isinstance(kept, RunsInMemory) else None):
+        results = pipeline.execute(
+            asked,
+            kept,
+            world=world_of(world, outside_of(disciplines)),
+            executor=executor_of(on),
+            until=None if until is None else Until.parse(until),
+            baseline=baseline,
+            tell=progress or (lambda _done_s, _all_s: None),
+        )
+        if out is not None:
+            records.write_text(Path(out) / records.RESULTS, results.json() + "\n")
     return results
 
 
@@ -190,7 +193,7 @@ def replay(
     the line of tc words; Refusal if there is no kernel.
     """
     name = os.fspath(trace) if isinstance(trace, str | os.PathLike) else "trace"
-    data = Path(name).read_bytes() if isinstance(trace, str | os.PathLike) else _trace(trace)
+    data = read_bytes(Path(name), "a packet trace") if isinstance(trace, str | os.PathLike) else _trace(trace)
     if world == "kernel":
         from sojourn.kernel.replay import replay as in_kernel
 

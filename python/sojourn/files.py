@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import functools
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
 from sojourn.errors import Refusal
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 LARGEST = 2**30
 """The largest file that is read at once, in bytes."""
@@ -71,14 +76,15 @@ def read_text(path: Path, what: str, *, most: int = LARGEST) -> str:
 
 
 @contextmanager
-def writing(folder: Path, option: str = "--out") -> Iterator[None]:
+def writing(folder: Path, option: str = "") -> Iterator[None]:
     """Makes a folder if it is not there, and reserves it for the files that this process writes inside the block.
 
     Raises Refusal if another process has reserved it, or if it is a file. The system ends the reservation with the
     process, so that none can be left behind.
     """
+    named = f"{option} = {folder}" if option else str(folder)
     if folder.exists() and not folder.is_dir():
-        raise Refusal(f"{option} = {folder}: this is a file: expected a folder")
+        raise Refusal(f"{named}: this is a file: expected a folder")
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -86,8 +92,7 @@ def writing(folder: Path, option: str = "--out") -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise Refusal(
-                f"{option} = {folder}: another sojourn writes to this folder now: expected a folder of its own, or wait "
-                "for its end"
+                f"{named}: another sojourn writes to this folder now: expected a folder of its own, or wait for its end"
             ) from error
         except OSError as error:
             if error.errno not in WITHOUT_LOCKS:
@@ -95,3 +100,16 @@ def writing(folder: Path, option: str = "--out") -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def reserving(write: Callable[Concatenate[Path, P], R]) -> Callable[Concatenate[Path, P], R]:
+    """Decorates a function that writes several files to a folder, its first argument: the folder is reserved for it, so
+    that files of two processes are never mixed.
+    """
+
+    @functools.wraps(write)
+    def reserved(folder: Path, /, *args: P.args, **more: P.kwargs) -> R:
+        with writing(folder):
+            return write(folder, *args, **more)
+
+    return reserved

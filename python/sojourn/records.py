@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sojourn import _core, files
+from sojourn import _core, files, words
 from sojourn.errors import Refusal
 
 if TYPE_CHECKING:
@@ -101,9 +101,15 @@ def versions() -> dict[str, str]:
     return {"sojourn": _core.__version__, "file": str(FILE_VERSION)}
 
 
+_ESCAPED = {
+    code: f"\\u{code:04x}" for code in (0x7F, 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+}
+"""Characters that JSON allows in texts, and that a terminal acts on without showing them."""
+
+
 def to_json(value: object, *, indent: int | None = 2) -> str:
     """Returns JSON text. A NaN raises an error: it would be a bug."""
-    return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False).translate(_ESCAPED)
 
 
 def write_atomically(path: Path, write: Callable[[Path], object], *, durable: bool = False) -> None:
@@ -139,7 +145,7 @@ def write_new(path: Path, data: bytes) -> None:
 
 @contextmanager
 def _filled(path: Path, write: Callable[[Path], object], *, durable: bool = False) -> Iterator[Path]:
-    """Yields a temporary file in the folder of `path`, which `write` has filled, and removes it if it is still there."""
+    """Yields a temporary file beside `path`, which `write` has filled, and removes it if it is still there."""
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         os.close(handle)
@@ -309,7 +315,7 @@ def _record(table: pa.Table, metadata: Mapping[str, str]) -> RunRecord:
 
     return RunRecord(
         index=part("index"),
-        title=part("title"),
+        title=words.harmless(part("title")),
         scenario=metadata[_PREFIX + "scenario"],
         result=part("result"),
         about=part("about"),
@@ -381,8 +387,10 @@ def read_results(path: Path) -> dict[str, Any]:
     return value
 
 
-def new_folder(stem: str, scenario: str, parent: Path = Path("results")) -> Path:
-    """Makes a new folder with the first free name, results/STEM-001, -002, …, and writes the scenario's text to it."""
+def new_folder(stem: str, scenario: str | None = None, parent: Path = Path("results")) -> Path:
+    """Makes a new folder with the first free name, results/STEM-001, -002, …, and writes the scenario's text to it, if
+    there is one.
+    """
     parent.mkdir(parents=True, exist_ok=True)
     for number in range(1, 1_000_000):
         folder = parent / f"{stem}-{number:03d}"
@@ -390,8 +398,9 @@ def new_folder(stem: str, scenario: str, parent: Path = Path("results")) -> Path
             folder.mkdir()
         except FileExistsError:
             continue
-        with whole_or_none(lambda made=folder: made):  # type: ignore[misc]
-            write_text(folder / SCENARIO, scenario)
+        if scenario is not None:
+            with whole_or_none(lambda made=folder: made):  # type: ignore[misc]
+                write_text(folder / SCENARIO, scenario)
         return folder
     raise RecordError(f"{parent}: too many results of {stem}")
 
@@ -420,6 +429,14 @@ def claim_folder(folder: Path, scenario: str) -> Path:
             folder.rmdir()
         raise
     return folder
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[Path]:
+    """Like `claim_folder`, for files without a scenario, which are written inside the block."""
+    with files.writing(folder):
+        refuse_full_folder(folder)
+        yield folder
 
 
 @contextmanager

@@ -85,9 +85,7 @@ class Runs(Protocol):
     def seed(self, index: int) -> int:
         """The seed of a run."""
 
-    def read(
-        self, indices: Sequence[int], *, series: bool = False, described: bool = True
-    ) -> list[records.RunRecord]:
+    def read(self, indices: Sequence[int], *, series: bool = False, described: bool = True) -> list[records.RunRecord]:
         """Returns the records of these runs. They have series only if that is requested, because reading series from
         files takes time. Without `described`, `about` may be empty: to describe a run of a store draws its traffic.
         """
@@ -196,9 +194,7 @@ class RunsInMemory:
     def abouts(self, combination: Combination) -> dict[int, dict[str, Any]]:
         return {index: self.about(index) for index in combination.indices}
 
-    def read(
-        self, indices: Sequence[int], *, series: bool = False, described: bool = True
-    ) -> list[records.RunRecord]:
+    def read(self, indices: Sequence[int], *, series: bool = False, described: bool = True) -> list[records.RunRecord]:
         return [self._records[index] for index in indices]
 
     def seed(self, index: int) -> int:
@@ -333,9 +329,7 @@ class RunsInStore:
     def packets(self, index: int) -> records.Columns:
         raise Refusal("packets: a store keeps none: expected runs that are played without a store, with packets=True")
 
-    def read(
-        self, indices: Sequence[int], *, series: bool = False, described: bool = True
-    ) -> list[records.RunRecord]:
+    def read(self, indices: Sequence[int], *, series: bool = False, described: bool = True) -> list[records.RunRecord]:
         from sojourn import columns
 
         abouts: dict[int, dict[str, Any]] = {}

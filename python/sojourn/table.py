@@ -723,7 +723,7 @@ def as_csv(runs: Sequence[RunRecord]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, keys, restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(flat)
+    writer.writerows({key: words.csv_cell(value) for key, value in row.items()} for row in flat)
     return text.getvalue()
 
 

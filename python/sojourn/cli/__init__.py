@@ -18,6 +18,7 @@ import click
 from sojourn import _core
 from sojourn.cli.base import BAD_INPUT, INTERRUPTED, ReaderLeftError, cli
 from sojourn.errors import Refusal
+from sojourn.words import harmless
 
 
 def main() -> None:
@@ -40,6 +41,8 @@ def main() -> None:
         _say(error.format_message(), BAD_INPUT)
     except ReaderLeftError:
         _leave(0)
+    except MemoryError:
+        _say("out of memory: expected fewer runs, rows or packets at a time, or more memory", BAD_INPUT)
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -73,7 +76,7 @@ def _stop_as_by_ctrl_c() -> None:
 
 def _say(message: str, code: int) -> NoReturn:
     with suppress(OSError):
-        click.echo(f"sojourn: {' '.join(message.split())}", err=True)
+        click.echo(f"sojourn: {harmless(' '.join(message.split()))}", err=True)
     _leave(code)
 
 

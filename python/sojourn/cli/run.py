@@ -33,6 +33,7 @@ from sojourn.cli.base import (
     set_options,
     simulated_seconds,
 )  # fmt: skip
+from sojourn.files import writing
 from sojourn.plan import WORLDS
 
 if TYPE_CHECKING:
@@ -171,6 +172,9 @@ def run(
         patience=patience,
         module=module,
     )
+    for option, place in (("--keep", keep), ("--pcap", pcap), ("--traces", traces)):
+        if place is not None:
+            click.get_current_context().with_resource(writing(place, option))
     folder: Path | None = None
 
     def make_folder() -> Path | None:
