@@ -10,7 +10,6 @@ These functions do what the command's verbs do, with the same results: `load` re
 
 from __future__ import annotations
 
-import io
 import json
 import numbers
 import os
@@ -28,7 +27,7 @@ from sojourn.executors import Cores, Executor
 from sojourn.files import read_bytes, read_text
 from sojourn.finished import Keep
 from sojourn.on_dask import named_executor
-from sojourn.replays import in_core
+from sojourn.replays import columns_of, in_core
 from sojourn.results import Results
 from sojourn.runs import Runs, RunsInMemory, RunsInStore
 from sojourn.until import Until
@@ -204,9 +203,9 @@ def replay(
         fates, said, stats = in_core(data, name, qdisc, rate, mtu, seed=seed, end=end, outside=outside_of(disciplines))
     else:
         raise Refusal(f"world = {world!r}: expected sim or kernel")
-    from pyarrow import csv
+    import pyarrow as pa
 
-    return Replayed(csv.read_csv(io.BytesIO(fates)), stats, said)
+    return Replayed(pa.table(columns_of(fates)), stats, said)
 
 
 COLUMNS = ("time_ns", "op", "flow", "bytes", "ecn")
