@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -124,7 +124,7 @@ def test_ctrl_c_leaves_what_is_finished(tmp_path: Path, sojourn: Run) -> None:
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not list((tmp_path / "store").glob("runs/*.parquet")):
+    while time.monotonic() < deadline and not list((tmp_path / "store").glob("[nr][eu][wn]*/[!.]*")):
         time.sleep(0.1)
     os.kill(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=60)
@@ -157,3 +157,89 @@ def test_a_worker_with_another_simulator_is_refused(short: Path) -> None:
 
     with pytest.raises(sj.Refusal, match=r"a worker plays with .*expected the same version of sojourn"):
         sj.run(short, on="dask", world=Other())
+
+
+class Cluster:
+    """Stands for `distributed`: its cluster fails a number of times, in the way of `raises`."""
+
+    def __init__(self, failures: int, raises: Callable[[], None]) -> None:
+        self.failures, self.raises, self.starts = failures, raises, 0
+
+    def LocalCluster(self, **_how: object) -> object:
+        self.starts += 1
+        if self.starts <= self.failures:
+            self.raises()
+        return self
+
+
+def lost() -> None:
+    raise RuntimeError("Nanny failed to start.")
+
+
+def interrupted() -> None:
+    """What `distributed` does when SIGTERM comes while it starts."""
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        raise AssertionError("Status.closing") from None
+
+
+def test_a_worker_that_is_lost_at_the_start_is_replaced() -> None:
+    made = Cluster(1, lost)
+    assert on_dask._start(made, 2) is made
+    assert made.starts == 2
+
+
+def test_workers_that_do_not_start_are_one_line() -> None:
+    with pytest.raises(sj.Refusal, match=r"2 worker processes do not start \(RuntimeError: Nanny failed.*--jobs N"):
+        on_dask._start(Cluster(99, lost), 2)
+
+
+def test_an_interruption_at_the_start_is_one() -> None:
+    made = Cluster(99, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        on_dask._start(made, 2)
+    assert made.starts == 1
+
+
+class Alone:
+    """Stands for a client whose scheduler has no worker."""
+
+    status = "running"
+
+    def nthreads(self) -> dict[str, int]:
+        return {}
+
+
+def test_runs_that_no_worker_plays_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    session: Any = object.__new__(on_dask._Session)
+    session.client, session.name, session.out = Alone(), "dask", {}
+    session.seen = time.monotonic() - 2 * on_dask.ALONE_S
+    session._refuse_if_lost()
+    assert time.monotonic() - session.seen < on_dask.ALONE_S, "nothing is sent out"
+    session.out = {type("Future", (), {"status": "pending"})(): None}
+    session._refuse_if_lost()
+    session.seen = time.monotonic() - 2 * on_dask.ALONE_S
+    with pytest.raises(sj.Refusal, match="no worker for 60 s"):
+        session._refuse_if_lost()
+
+
+def test_the_seconds_of_a_bundle_are_those_of_its_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first bundle of a worker imports the package. Those seconds would make all further bundles small."""
+
+    class Slow:
+        def key(self, _item: int) -> int:
+            return 0
+
+        def play(self, item: int, _progress: object) -> int:
+            return item
+
+    now = [0.0]
+
+    def unpickled(_task: bytes) -> Slow:
+        now[0] += 5.0
+        return Slow()
+
+    monkeypatch.setattr(on_dask, "_task", unpickled)
+    monkeypatch.setattr(on_dask.time, "monotonic", lambda: now[0])
+    assert on_dask.play(b"", 0, [1, 2]) == ([1, 2], 0.0)

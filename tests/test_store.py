@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import io
 import json
 import os
@@ -21,6 +23,7 @@ import pytest
 from conftest import ROOT, Run, compare
 from sojourn import columns, measures, records
 from sojourn import store as module
+from sojourn.cli.base import cli
 from sojourn.errors import Refusal
 from sojourn.store import MANY_PACKS, Store
 from sojourn.table import goodput
@@ -350,6 +353,253 @@ def test_queries_need_no_network_and_files_are_read_by_duckdb_alone(tmp_path: Pa
     fill(Store(tmp_path), range(random.Random(1).randrange(3, 9)))
     pattern = str(tmp_path / "runs" / "*.parquet")
     assert duckdb.sql(f"SELECT count(*) FROM '{pattern}'").fetchall() == [(len(seeds(Store(tmp_path))),)]
+
+
+# ---- stores that cannot be written, and files that are no runs ----
+
+
+@pytest.fixture(params=[errno.EROFS, errno.EACCES, errno.ENOSPC], ids=["read-only", "of-another", "full"])
+def unwritable(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From the call on, no file can be made, changed or removed."""
+
+    def begin() -> None:
+        def refuse(path: object) -> OSError:
+            return OSError(request.param, os.strerror(request.param), str(path))
+
+        opened = os.open
+
+        def open_to_read(path: Any, flags: int, *more: Any, **how: Any) -> int:
+            if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+                raise refuse(path)
+            return opened(path, flags, *more, **how)
+
+        def changed(path: Any, *_more: Any, **_how: Any) -> None:
+            raise refuse(path)
+
+        monkeypatch.setattr(os, "open", open_to_read)
+        for name in ("unlink", "rename", "replace", "mkdir", "touch", "write_bytes"):
+            monkeypatch.setattr(Path, name, changed)
+
+    return begin
+
+
+def test_a_store_that_cannot_be_written_is_read(tmp_path: Path, unwritable: Callable[[], None]) -> None:
+    fill(Store(tmp_path), range(3))
+    Store(tmp_path).put_many([row(3), row(4)])
+    Store(tmp_path).put(row(5))
+    (tmp_path / "claims" / "left").touch()  # of a killed process
+    unwritable()
+    store = Store(tmp_path)
+    assert seeds(store) == list(range(6))
+    assert store.present([row(number)["id"] for number in (1, 4, 5, 9)]) == {row(number)["id"] for number in (1, 4, 5)}
+    found = {}
+    for places, table in store.batches([row(number)["id"] for number in (5, 0, 9)], ["seed"]):
+        found |= dict(zip(places, table["seed"].to_pylist(), strict=True))
+    assert found == {0: 5, 1: 0}
+    assert not store.damaged
+
+
+def test_a_damaged_file_of_a_store_that_cannot_be_written_is_left_out(
+    tmp_path: Path, unwritable: Callable[[], None]
+) -> None:
+    fill(Store(tmp_path), range(3))
+    (pack,) = (tmp_path / "runs").iterdir()
+    pack.write_bytes(pack.read_bytes()[:-20])
+    unwritable()
+    store = Store(tmp_path)
+    assert seeds(store) == []
+    assert store.damaged == [f"{pack}: not whole; its runs are left out"]
+
+
+def test_runs_that_finish_together_are_there_for_others_at_once(tmp_path: Path) -> None:
+    one, other = Store(tmp_path), Store(tmp_path)
+    other.fold()
+    one.put_many([row(1), row(2)])
+    assert [other.has(row(number)["id"]) for number in (1, 2, 3)] == [True, True, False]
+    one.fold()
+    one.put_many([row(2), row(3)])
+    assert other.has(row(3)["id"])
+    assert seeds(Store(tmp_path)) == [1, 2, 3]
+
+
+def test_many_runs_are_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of runs has some four hundred columns, so that to write and read one takes longer than a short run."""
+    counts = {"write_table": 0, "ParquetFile": 0}
+
+    def counted(name: str) -> Callable[..., Any]:
+        before = getattr(pq, name)
+
+        def count(*args: Any, **how: Any) -> Any:
+            counts[name] += 1
+            return before(*args, **how)
+
+        return count
+
+    for name in counts:
+        monkeypatch.setattr(pq, name, counted(name))
+    store = Store(tmp_path)
+    for begin in range(0, 400, 4):
+        store.put_many([row(number) for number in range(begin, begin + 4)])
+        assert store.has(row(begin)["id"])
+    store.fold()
+    assert counts["write_table"] == 1
+    assert counts["ParquetFile"] <= 2
+    assert seeds(store) == list(range(400))
+
+
+def _new_file(store: Path, name: str, text: str) -> Path:
+    """A file in new/ with a valid digest."""
+    Store(store).fold()
+    path = store / "new" / name
+    path.write_bytes(hashlib.sha256(text.encode()).hexdigest().encode() + b"\n" + text.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"id": "foo"}',
+        "{not JSON",
+        "[]",
+        "3",
+        "null",
+        '{"id": "foo", "seed": "many", "hops": {}, "flows": []}',
+        '{"id": "foo", "seed": 1, "hops": 7, "flows": []}',
+        '{"id": "foo", "seed": 1, "hops": {}, "flows": [1]}',
+        '{"id": "bar", "seed": 1, "hops": {}, "flows": []}',
+        '{"id": 5, "seed": 1, "hops": {}, "flows": []}',
+    ],
+)
+def test_a_file_that_is_no_run_is_named_and_is_none(text: str, tmp_path: Path) -> None:
+    path = _new_file(tmp_path, "foo", text)
+    store = Store(tmp_path)
+    store.put(row(1))
+    assert seeds(store) == [1]
+    assert [str(path) in said for said in store.damaged] == [True]
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "{}", "{", '{"store": "x"}', '{"store": 99}', "\xff"])
+def test_the_version_of_a_store_is_checked(text: str, tmp_path: Path, sojourn: Run) -> None:
+    Store(tmp_path).fold()
+    (tmp_path / "store.json").write_bytes(text.encode("latin-1"))
+    said = sojourn("store", "--store", tmp_path, code=2).stderr
+    assert "store" in said
+    assert "runs and skipped" not in said
+    assert len(said.splitlines()) == 1
+
+
+# ---- SQL ----
+
+FOREIGN = [
+    "SELECT * FROM read_csv('{secret}')",
+    "SELECT * FROM read_text('{secret}')",
+    "SELECT * FROM '{secret}'",
+    "SELECT * FROM glob('{folder}/*')",
+    "COPY (SELECT 1) TO '{folder}/made.csv'",
+    "COPY runs TO '{pack}'",
+    "EXPLAIN ANALYZE COPY (SELECT 1) TO '{pack}'",
+    "COPY (PIVOT runs ON seed) TO '{pack}'",
+    "PREPARE p AS COPY (SELECT 1) TO '{pack}'; EXECUTE p",
+    "ATTACH '{folder}/made.db'",
+    "EXPORT DATABASE '{folder}/made'",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "SET enable_external_access = true",
+    "SELECT 1; COPY (SELECT 1) TO '{pack}'",
+    "CREATE TABLE t AS SELECT 1",
+]
+
+
+@pytest.mark.parametrize("sql", FOREIGN)
+def test_sql_reads_the_store_and_nothing_else(sql: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store, folder = tmp_path / "s", tmp_path / "f"
+    fill(Store(store), range(2))
+    folder.mkdir()
+    (folder / "secret.csv").write_text("a,b\n1,2\n")
+    (pack,) = (store / "runs").iterdir()
+    before = pack.read_bytes()
+    asked = sql.format(secret=folder / "secret.csv", folder=folder, pack=pack)
+    with pytest.raises(Refusal) as said:
+        cli.main(["store", asked, "--store", str(store)], standalone_mode=False)
+    assert "--unsafe" in str(said.value)
+    assert not capsys.readouterr().out
+    assert [path.name for path in folder.iterdir()] == ["secret.csv"]
+    assert pack.read_bytes() == before
+
+
+def test_sql_reads_other_files_where_that_is_asked_for(tmp_path: Path, sojourn: Run) -> None:
+    store = tmp_path / "s"
+    fill(Store(store), range(2))
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    asked = f"SELECT b FROM read_csv('{tmp_path / 'other.csv'}')"
+    assert sojourn("store", asked, "--unsafe", "--store", store, "-f", "csv").stdout == "b\n2\n"
+
+
+@pytest.mark.parametrize(
+    "sql", ["FROM runs", "DESCRIBE runs", "SUMMARIZE runs", "WITH a AS (FROM runs) FROM a", "VALUES (1)"]
+)
+def test_sql_that_reads_is_answered(sql: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(Store(tmp_path), range(2))
+    for form in ("text", "csv", "json"):
+        cli.main(["store", sql, "--store", str(tmp_path), "-f", form], standalone_mode=False)
+        assert capsys.readouterr().out
+
+
+def test_rows_are_printed_some_at_a_time(tmp_path: Path, sojourn: Run) -> None:
+    fill(Store(tmp_path), range(2))
+    asked = "SELECT range AS n, 'x' AS t FROM range(3000)"
+    ask: Callable[[str], str] = lambda form: sojourn("store", asked, "--store", tmp_path, "-f", form).stdout  # noqa: E731
+    assert json.loads(ask("json"))["rows"] == [{"n": number, "t": "x"} for number in range(3000)]
+    assert ask("csv") == "n,t\n" + "".join(f"{number},x\n" for number in range(3000))
+    empty = sojourn("store", "SELECT 1 AS a WHERE false", "--store", tmp_path, "-f", "json").stdout
+    assert json.loads(empty) == {"rows": []}
+
+
+def test_a_table_has_a_bound_and_says_so(tmp_path: Path, sojourn: Run) -> None:
+    fill(Store(tmp_path), range(2))
+    said = sojourn("store", "SELECT range AS n FROM range(10001)", "--store", tmp_path).stdout
+    assert "the first 10000 rows" in said
+
+
+def test_a_long_answer_needs_little_memory(tmp_path: Path) -> None:
+    """The answer of a million rows would be hundreds of megabytes as Python's values."""
+    fill(Store(tmp_path), range(2))
+    asked = "SELECT range AS n, 'a text of some length' AS t FROM range(1000000)"
+    program = (
+        "import resource, sys; from sojourn.cli import main\n"
+        f"sys.argv = ['sojourn', 'store', {asked!r}, '--store', {str(tmp_path)!r}, '-f', 'csv']\n"
+        "try: main()\n"
+        "finally: print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False
+    )
+    assert int(done.stderr.split()[-1]) < 260_000, done.stderr
+
+
+# ---- rows as Python's values ----
+
+
+def test_rows_are_those_of_arrow() -> None:
+    full = {"mean": 1.5, "p50": None, "p75": 2.0, "p95": 3.0, "p99": 4.0, "max": 5.0}
+    hop = dict.fromkeys(field.name for field in columns.HOP) | {
+        "drops": 3,
+        "drops_by_reason": {"a": 1},
+        "sojourn_ms": full,
+    }
+    flow = dict.fromkeys(field.name for field in columns.FLOW) | {"name": "b", "mos": 4.4}
+    rows = [
+        row(1, hops={"b": hop, "c": dict.fromkeys(hop)}, flows=[flow, flow]),
+        row(
+            2,
+            startup={"hops": {"b": hop}, "flows": [flow], "jain": {"goodput": None, "drop_share": 1.0}, "losses": None},
+        ),
+        row(3, versions={"sojourn": "1"}, world="sim"),
+    ]
+    table = columns.table_of(rows * 3)
+    for part in (table, table.slice(1, 5), table.slice(2, 1).to_batches()[0], table.slice(0, 0)):
+        assert columns.rows_of(part) == part.to_pylist(maps_as_pydicts="strict")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ These functions do what the command's verbs do, with the same results: `load` re
 
 from __future__ import annotations
 
-import io
 import json
 import numbers
 import os
@@ -25,9 +24,10 @@ from sojourn import plan as plans
 from sojourn.disciplines import Discipline, Library, Outside, in_python
 from sojourn.errors import Refusal, nearest_of
 from sojourn.executors import Cores, Executor
+from sojourn.files import read_bytes, read_text
 from sojourn.finished import Keep
 from sojourn.on_dask import named_executor
-from sojourn.replays import in_core
+from sojourn.replays import columns_of, in_core
 from sojourn.results import Results
 from sojourn.runs import Runs, RunsInMemory, RunsInStore
 from sojourn.until import Until
@@ -52,7 +52,7 @@ def read(scenario: str | os.PathLike[str]) -> dict[str, Any]:
     path = plans.find(Path(scenario))
     plans.load(path)  # says what is wrong with it better than a reader of TOML
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_text(path, "a scenario"))
     except tomllib.TOMLDecodeError as error:
         raise Refusal(f"{path}: read needs a scenario in TOML 1.0: {error}") from error
 
@@ -125,17 +125,19 @@ def run(
     asked = plan if isinstance(plan, _core.Plan) else load(plan, disciplines=disciplines)
     if seed is not None or seeds is not None:
         asked = asked.reseeded(seed, seeds)
-    results = pipeline.execute(
-        asked,
-        _runs(store, out, series, packets, asked),
-        world=world_of(world, outside_of(disciplines)),
-        executor=executor_of(on),
-        until=None if until is None else Until.parse(until),
-        baseline=baseline,
-        tell=progress or (lambda _done_s, _all_s: None),
-    )
-    if out is not None:
-        records.write_text(Path(out) / records.RESULTS, results.json() + "\n")
+    kept = _runs(store, out, series, packets, asked)
+    with records.whole_or_none(lambda: kept.written_to if isinstance(kept, RunsInMemory) else None):
+        results = pipeline.execute(
+            asked,
+            kept,
+            world=world_of(world, outside_of(disciplines)),
+            executor=executor_of(on),
+            until=None if until is None else Until.parse(until),
+            baseline=baseline,
+            tell=progress or (lambda _done_s, _all_s: None),
+        )
+        if out is not None:
+            records.write_text(Path(out) / records.RESULTS, results.json() + "\n")
     return results
 
 
@@ -190,7 +192,7 @@ def replay(
     the line of tc words; Refusal if there is no kernel.
     """
     name = os.fspath(trace) if isinstance(trace, str | os.PathLike) else "trace"
-    data = Path(name).read_bytes() if isinstance(trace, str | os.PathLike) else _trace(trace)
+    data = read_bytes(Path(name), "a packet trace") if isinstance(trace, str | os.PathLike) else _trace(trace)
     if world == "kernel":
         from sojourn.kernel.replay import replay as in_kernel
 
@@ -201,9 +203,9 @@ def replay(
         fates, said, stats = in_core(data, name, qdisc, rate, mtu, seed=seed, end=end, outside=outside_of(disciplines))
     else:
         raise Refusal(f"world = {world!r}: expected sim or kernel")
-    from pyarrow import csv
+    import pyarrow as pa
 
-    return Replayed(csv.read_csv(io.BytesIO(fates)), stats, said)
+    return Replayed(pa.table(columns_of(fates)), stats, said)
 
 
 COLUMNS = ("time_ns", "op", "flow", "bytes", "ecn")
@@ -250,12 +252,7 @@ def _runs(
     folder = Path(out)
     records.refuse_full_folder(folder)
 
-    def make() -> Path:
-        records.claim_folder(folder)
-        records.write_text(folder / records.SCENARIO, plan.text)
-        return folder
-
-    return RunsInMemory(keeps, make)
+    return RunsInMemory(keeps, lambda: records.claim_folder(folder, plan.text))
 
 
 def outside_of(given: Disciplines | None) -> tuple[Outside, ...]:

@@ -28,6 +28,7 @@ from sojourn import _core, measures, pipeline, plan, records, worlds
 from sojourn.cases import shared_name
 from sojourn.errors import NothingToRun, Refusal, nearest_of
 from sojourn.executors import Executor
+from sojourn.files import read_text
 from sojourn.means import Mean, mean_of
 from sojourn.results import Results
 from sojourn.runs import RunsInStore
@@ -198,8 +199,8 @@ def load(folder: Path) -> Experiment:
     """Reads and checks an experiment's claims."""
     path = folder / CLAIMS
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        document = tomllib.loads(read_text(path, "an experiment's claims"))
+    except tomllib.TOMLDecodeError as error:
         raise Refusal(f"{path}: {error}") from error
     _typed(path, "", document, {"runs": Mapping})
     needs = {name: _needs(path, name, value) for name, value in document.pop("runs", {}).items()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -198,9 +199,12 @@ def _text(stats: Mapping[str, Any] | None) -> str | None:
     return None if stats is None else json.dumps(stats, separators=(",", ":"))
 
 
+_NAMES = {kind: frozenset(field.name for field in kind) for kind in (HOP, FLOW, NIC, VIDEO, RPM, COMMAND, JAIN, LOSSES)}
+
+
 def _only(kind: pa.StructType, value: Mapping[str, Any] | None) -> None:
-    unknown = set(value or ()) - {field.name for field in kind}
-    if unknown:
+    if value and not _NAMES[kind].issuperset(value):
+        unknown = set(value) - _NAMES[kind]
         raise AssertionError(f"python/sojourn/columns.py lacks {', '.join(sorted(unknown))}")
 
 
@@ -211,5 +215,34 @@ def table_of(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 def rows_of(batch: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
     """The inverse of `table_of`."""
-    rows: list[dict[str, Any]] = batch.to_pylist(maps_as_pydicts="strict")
-    return rows
+    columns = [_as_python(column) for column in batch.columns]
+    return [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _as_python(array: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values of a column as Python's, maps as dictionaries. It does what `to_pylist` does, but a column at a time,
+    which is several times as fast.
+    """
+    if isinstance(array, pa.ChunkedArray):
+        return [value for chunk in array.chunks for value in _as_python(chunk)]
+    kind = array.type
+    if array.null_count == len(array):
+        return [None] * len(array)
+    if pa.types.is_struct(kind):
+        names = [field.name for field in kind]
+        parts = [_as_python(part) for part in array.flatten()]
+        values: list[Any] = [dict(zip(names, row, strict=True)) for row in zip(*parts, strict=True)]
+    elif pa.types.is_map(kind):
+        pairs = list(zip(_as_python(array.keys), _as_python(array.items), strict=True))
+        values = [dict(pairs[begin:end]) for begin, end in pairwise(array.offsets.to_pylist())]
+    elif pa.types.is_list(kind):
+        items = _as_python(array.values)
+        values = [items[begin:end] for begin, end in pairwise(array.offsets.to_pylist())]
+    elif array.null_count and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        values = array.fill_null(0).to_numpy(zero_copy_only=False).tolist()
+    else:
+        return list(array.to_numpy(zero_copy_only=False).tolist())
+    if array.null_count:
+        valid = array.is_valid().to_numpy(zero_copy_only=False).tolist()
+        return [value if is_there else None for value, is_there in zip(values, valid, strict=True)]
+    return values

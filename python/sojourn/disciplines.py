@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sojourn import _core
+from sojourn import _core, files
 from sojourn.errors import Refusal, nearest_of
 
 DIGITS = 12
@@ -68,9 +68,9 @@ class Library:
 def digest_of(file: Path) -> str:
     """The SHA-256 of a library. Raises Refusal if it cannot be read, or is no library."""
     try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise Refusal(f"--library = {file}: {error.strerror}: expected a shared library") from None
+        data = files.read_bytes(file, "a shared library")
+    except Refusal as error:
+        raise Refusal(f"--library = {error}") from None
     if not data.startswith(b"\x7fELF"):
         raise Refusal(f"--library = {file}: no ELF file: expected a shared library, as cc -shared -fPIC makes it")
     return hashlib.sha256(data).hexdigest()

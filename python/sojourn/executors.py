@@ -157,9 +157,12 @@ class _Session(Generic[Item, Outcome]):
         self.cores.submit(self._play, item, progress)
 
     def finished(self) -> Iterator[tuple[Item, Outcome | None]]:
-        """Yields finished items. Waits at most POLL_S for one."""
+        """Yields finished items. Waits at most POLL_S for one. It is called when all free cores have got an item."""
+        waited = time.monotonic() - self.ready_since >= KEEP_S or self.work.is_adaptive
+        if self.ready and (waited or not self.playing or len(self.ready) >= MOST_UNKEPT):
+            self.keep()
         try:
-            event = self.events.get(timeout=POLL_S)
+            event = self.events.get(timeout=min(POLL_S, KEEP_S) if self.ready else POLL_S)
         except Empty:
             event = []
         if isinstance(event, BaseException):
@@ -171,9 +174,6 @@ class _Session(Generic[Item, Outcome]):
             self.playing.discard(event.progress)
             self.ready_since = self.ready_since if self.ready else time.monotonic()
             self.ready.append(event)
-        waited = time.monotonic() - self.ready_since >= KEEP_S or self.work.is_adaptive
-        if self.ready and (waited or not self.playing or len(self.ready) == MOST_UNKEPT):
-            self.keep()
 
     def keep(self) -> None:
         """Tells the keeping thread to keep the outcomes that are ready."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from sojourn.replays import columns_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -133,13 +134,10 @@ class _Fates:
 
 def _read(csv: bytes) -> _Fates:
     import numpy as np
-    import pyarrow.compute as pc
-    from pyarrow import csv as reader
 
-    table = reader.read_csv(io.BytesIO(csv))
-    flow, size, enqueue, at = (table[name].to_numpy() for name in ("flow", "bytes", "enqueue_ns", "fate_ns"))
-    words = pc.replace_substring_regex(table["fate"].cast("string"), ":.*", "").to_numpy(zero_copy_only=False)
-    fate = np.select([words == word for word in WORDS], list(range(len(WORDS))))
+    table = columns_of(csv)
+    flow, size, enqueue, at = (table[name] for name in ("flow", "bytes", "enqueue_ns", "fate_ns"))
+    fate = np.select([np.char.startswith(table["fate"], word) for word in WORDS], list(range(len(WORDS))))
     return _Fates(flow, size, enqueue, at, fate)
 
 

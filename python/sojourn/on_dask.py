@@ -39,6 +39,10 @@ thousand open files.
 AHEAD = 2
 """Bundles that are sent ahead to each worker thread, so that it need not wait for the next one."""
 CONNECT_S = 10.0
+STARTS = 2
+"""How often a cluster on this machine is started before it is given up."""
+ALONE_S = 60.0
+"""Seconds without any worker after which the runs that are sent out are given up."""
 ENDED = ("finished", "error")
 
 
@@ -76,19 +80,15 @@ def _client(address: str | None, jobs: int | None) -> Iterator[Client]:
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # our messages replace those of `distributed`
     with ExitStack() as stack:
         if address is None:
-            count = jobs or os.cpu_count() or 1
-            local = distributed.LocalCluster(
-                n_workers=count,
-                threads_per_worker=1,
-                processes=True,
-                dashboard_address=":0",  # any free port: two clusters may run here
-                silence_logs=logging.CRITICAL,
-            )
-            stack.enter_context(local)
+            local = _start(distributed, jobs or os.cpu_count() or 1)
+            stack.callback(_close, local)
             address = local.scheduler_address
         try:
             client = distributed.Client(address, timeout=CONNECT_S, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
+        except Exception as error:
+            _refuse_interrupted(error)
+            if not isinstance(error, OSError | TimeoutError | ValueError):
+                raise
             raise Refusal(
                 f"--on = {name_of(address)}: no scheduler answers there: expected the address of a running one, as "
                 "'dask scheduler' prints it"
@@ -97,9 +97,47 @@ def _client(address: str | None, jobs: int | None) -> Iterator[Client]:
         yield client
 
 
-def _close(client: Client) -> None:
+def _start(distributed: Any, count: int) -> Any:
+    """Starts a scheduler and `count` worker processes on this machine. A start that fails, as when the system ends a
+    worker meanwhile, is repeated once. Raises Refusal if it fails again, and KeyboardInterrupt for Ctrl-C.
+    """
+    failed: Exception | None = None
+    for _ in range(STARTS):
+        try:
+            return distributed.LocalCluster(
+                n_workers=count,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=":0",  # any free port: two clusters may run here
+                silence_logs=logging.CRITICAL,
+            )
+        except Exception as error:  # `distributed` raises errors of many kinds here
+            _refuse_interrupted(error)
+            failed = error
+    reason = " ".join(f"{type(failed).__name__}: {failed}".split())
+    raise Refusal(
+        f"--on = dask: {count} worker processes do not start ({reason[:120]}): expected memory and processes for them; "
+        "--jobs N starts fewer"
+    ) from failed
+
+
+def _refuse_interrupted(error: BaseException) -> None:
+    """Raises KeyboardInterrupt if Ctrl-C or SIGTERM is the origin of an error. `distributed` cleans up then, and fails
+    with an error of its own.
+    """
+    seen: list[BaseException] = []
+    origin: BaseException | None = error
+    while origin is not None and origin not in seen:
+        if isinstance(origin, KeyboardInterrupt | SystemExit):
+            raise KeyboardInterrupt from error
+        seen.append(origin)
+        origin = origin.__cause__ or origin.__context__
+
+
+def _close(opened: Any) -> None:
+    """Closes a client or a cluster, whatever has become of it."""
     with suppress(Exception):
-        client.close(timeout=2)
+        opened.close(timeout=2)
 
 
 @dataclass
@@ -120,6 +158,8 @@ class _Session(Generic[Item, Outcome]):
         self.task: bytes = import_module("cloudpickle").dumps(work.task)
         self.wait: Any = import_module("distributed").wait
         self.out: dict[Future, _Bundle[Item]] = {}
+        self.seen = time.monotonic()
+        """When there was a worker last."""
         self.run_s: float | None = None
         """Seconds that a run takes on a worker, estimated from the bundles that came back. None before the first."""
 
@@ -150,9 +190,13 @@ class _Session(Generic[Item, Outcome]):
 
     def _threads(self) -> int:
         """Returns the number of threads of all workers, or 1 if there is no worker yet."""
+        return max(1, self._workers())
+
+    def _workers(self) -> int:
+        """Returns the number of threads of all workers; 0 if there is no worker, or no answer."""
         with suppress(OSError, ValueError):
-            return max(1, sum(map(int, self.client.nthreads().values())))
-        return 1
+            return sum(map(int, self.client.nthreads().values()))
+        return 0
 
     def _size(self) -> int:
         """Returns the number of runs for the next bundle. The first bundles are small, to find out how long a run
@@ -212,6 +256,13 @@ class _Session(Generic[Item, Outcome]):
         # If a future is lost with its worker, the scheduler runs it again.
         if any(future.status == "cancelled" for future in self.out):
             self._refuse_lost()
+        if not self.out or self._workers():
+            self.seen = time.monotonic()
+        elif time.monotonic() - self.seen > ALONE_S:
+            raise Refusal(
+                f"--on = {self.name}: no worker for {ALONE_S:g} s: expected 'dask worker' on some machine; "
+                "finished runs are kept"
+            )
 
     def _refuse_lost(self) -> None:
         raise Refusal(
@@ -225,12 +276,12 @@ def play(task: bytes, key: object, items: Sequence[Any]) -> tuple[list[Any], flo
 
     Raises Refusal if the worker's simulator or kernel differs from that of the process that sent the bundle.
     """
-    begin = time.monotonic()
     mine = _task(task)
     if (here := mine.key(items[0])) != key:
         raise Refusal(
             f"--on dask: a worker plays with {here}, and not with {key}: expected the same version of sojourn on it"
         )
+    begin = time.monotonic()  # to import the package and to read the plan takes longer than many a run
     return [mine.play(item, _core.Progress()) for item in items], time.monotonic() - begin
 
 

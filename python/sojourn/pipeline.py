@@ -83,7 +83,7 @@ def execute(
         why = error.strerror or str(error)
         if not runs.place:
             raise Refusal(f"{error.filename}: {why}" if error.filename else why) from error
-        kept = f"{made.results.played} runs of this sweep are kept, and the same command goes on after them"
+        kept = f"{len(made.present)} runs of this sweep are kept, and the same command goes on after them"
         raise Refusal(f"{runs.place}: {why}; {kept}") from error
 
 

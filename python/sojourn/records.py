@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sojourn import _core
+from sojourn import _core, files, words
+from sojourn.errors import Refusal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,29 +101,68 @@ def versions() -> dict[str, str]:
     return {"sojourn": _core.__version__, "file": str(FILE_VERSION)}
 
 
+_ESCAPED = {
+    code: f"\\u{code:04x}" for code in (0x7F, 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+}
+"""Characters that JSON allows in texts, and that a terminal acts on without showing them."""
+
+
 def to_json(value: object, *, indent: int | None = 2) -> str:
     """Returns JSON text. A NaN raises an error: it would be a bug."""
-    return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False).translate(_ESCAPED)
 
 
-def write_atomically(path: Path, write: Callable[[Path], None], *, durable: bool = False) -> None:
+def write_atomically(path: Path, write: Callable[[Path], object], *, durable: bool = False) -> None:
     """Lets `write` fill a temporary file in the same folder, and then renames it, so that no reader sees half a file.
 
-    With `durable` the file is on the disk when this returns, and survives a power cut.
+    With `durable` the file is on the disk when this returns, and survives a power cut. Errors of the system name the
+    file, and not the temporary one.
     """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        write(temporary)
-        temporary.chmod(0o666 & ~_umask())
-        if durable:
-            _sync(temporary)
+    with _filled(path, write, durable=durable) as temporary:
         temporary.replace(path)
         if durable:
             _sync(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Writes a file that is not there yet, whole or not at all. Raises FileExistsError if it is there, even if another
+    process has written it just now.
+    """
+    with _filled(path, lambda temporary: temporary.write_bytes(data)) as temporary:
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            with path.open("xb") as file:
+                try:
+                    file.write(data)
+                    file.flush()
+                except OSError:
+                    path.unlink()
+                    raise
+
+
+@contextmanager
+def _filled(path: Path, write: Callable[[Path], object], *, durable: bool = False) -> Iterator[Path]:
+    """Yields a temporary file beside `path`, which `write` has filled, and removes it if it is still there."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            write(temporary)
+            temporary.chmod(0o666 & ~_umask())
+            if durable:
+                _sync(temporary)
+            yield temporary
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
 
 
 def _sync(path: Path) -> None:
@@ -134,10 +176,7 @@ def _sync(path: Path) -> None:
 def write_bytes(path: Path, data: bytes, *, durable: bool = False) -> None:
     """Writes a file atomically."""
 
-    def write(temporary: Path) -> None:
-        temporary.write_bytes(data)
-
-    write_atomically(path, write, durable=durable)
+    write_atomically(path, lambda temporary: temporary.write_bytes(data), durable=durable)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -248,6 +287,7 @@ def read_run(path: Path) -> RunRecord:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    files.refuse_other_than_file(path, "a results folder, or a run's file")
     try:
         table = pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
@@ -275,7 +315,7 @@ def _record(table: pa.Table, metadata: Mapping[str, str]) -> RunRecord:
 
     return RunRecord(
         index=part("index"),
-        title=part("title"),
+        title=words.harmless(part("title")),
         scenario=metadata[_PREFIX + "scenario"],
         result=part("result"),
         about=part("about"),
@@ -339,7 +379,7 @@ def read_folder(path: Path) -> list[RunRecord]:
 def read_results(path: Path) -> dict[str, Any]:
     """Reads `results.json`."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(files.read_text(path, "what 'sojourn run' wrote"))
     except ValueError as error:
         raise RecordError(f"{path}: not JSON ({error}): expected what 'sojourn run' wrote") from error
     if not isinstance(value, dict):
@@ -347,8 +387,10 @@ def read_results(path: Path) -> dict[str, Any]:
     return value
 
 
-def new_folder(stem: str, parent: Path = Path("results")) -> Path:
-    """Makes a new folder with the first free name: results/STEM-001, -002, …"""
+def new_folder(stem: str, scenario: str | None = None, parent: Path = Path("results")) -> Path:
+    """Makes a new folder with the first free name, results/STEM-001, -002, …, and writes the scenario's text to it, if
+    there is one.
+    """
     parent.mkdir(parents=True, exist_ok=True)
     for number in range(1, 1_000_000):
         folder = parent / f"{stem}-{number:03d}"
@@ -356,6 +398,9 @@ def new_folder(stem: str, parent: Path = Path("results")) -> Path:
             folder.mkdir()
         except FileExistsError:
             continue
+        if scenario is not None:
+            with whole_or_none(lambda made=folder: made):  # type: ignore[misc]
+                write_text(folder / SCENARIO, scenario)
         return folder
     raise RecordError(f"{parent}: too many results of {stem}")
 
@@ -366,8 +411,49 @@ def refuse_full_folder(folder: Path) -> None:
         raise RecordError(f"--out = {folder}: expected a new or empty folder; nothing is overwritten")
 
 
-def claim_folder(folder: Path) -> Path:
-    """Makes the folder that the user named. Refuses one that is not empty."""
+def claim_folder(folder: Path, scenario: str) -> Path:
+    """Makes the folder that the user named, and writes the scenario's text to it. Refuses one that is not empty.
+
+    If several processes claim a folder at once, one of them gets it: the one that makes the scenario's file.
+    """
     refuse_full_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    try:
+        write_new(folder / SCENARIO, scenario.encode())
+    except FileExistsError as error:
+        raise RecordError(
+            f"--out = {folder}: another sojourn writes its results there now: expected a folder of its own"
+        ) from error
+    except OSError:
+        with suppress(OSError):  # it is not empty if another process has it
+            folder.rmdir()
+        raise
     return folder
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[Path]:
+    """Like `claim_folder`, for files without a scenario, which are written inside the block."""
+    with files.writing(folder):
+        refuse_full_folder(folder)
+        yield folder
+
+
+@contextmanager
+def whole_or_none(folder: Callable[[], Path | None]) -> Iterator[None]:
+    """Removes the results that this process has written to a folder if the block fails, as with a full disk: a folder
+    with a part of the results would look like a whole one. The folder is asked for at that time.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except (OSError, Refusal, _core.Error):
+        if (place := folder()) is not None:
+            shutil.rmtree(place / RUNS, ignore_errors=True)
+            for name in (SCENARIO, RESULTS):
+                with suppress(OSError):
+                    (place / name).unlink()
+            with suppress(OSError):
+                place.rmdir()
+        raise

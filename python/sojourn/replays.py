@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sojourn import _core, isolated
 from sojourn.disciplines import Outside
 from sojourn.errors import Refusal
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Replay = tuple[bytes, list[str], dict[str, Any] | None]
 """The packets' fates as CSV, warnings, and the discipline's counters."""
@@ -42,6 +46,25 @@ def in_core(
     except isolated.BrokenError as error:
         raise Refusal(f"{used[0].said}: {error} in a replay of {name}") from None
     return found
+
+
+def columns_of(fates: bytes) -> dict[str, NDArray[Any]]:
+    """Returns the columns of packets' fates that were replayed: `packet`, `flow`, `bytes`, `enqueue_ns` and `fate_ns`
+    as integers, `fate` as text.
+
+    NumPy reads them in this thread. pyarrow would start threads, and now and then a process that ends while one of them
+    begins is aborted by the system ("terminate called without an active exception").
+    """
+    import numpy as np
+
+    head, _, rows = fates.partition(b"\n")
+    names = head.decode().split(",")
+    longest = max((len(line) for line in rows.splitlines()), default=1)
+    kinds = [(name, f"U{longest}" if name == "fate" else "i8") for name in names]
+    if not rows:
+        return {name: np.empty(0, dtype=kind) for name, kind in kinds}
+    read = np.loadtxt(io.BytesIO(rows), delimiter=",", dtype=kinds, ndmin=1, encoding="utf-8")
+    return {name: read[name] for name in names}
 
 
 def _replay(

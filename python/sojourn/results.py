@@ -303,7 +303,7 @@ class Results:
         """
         from sojourn import table
 
-        found = table.as_arrow(self.runs)
+        found = table.as_arrow(self.kept.read(sorted(self.indices), described=False))
         if to == "arrow":
             return found
         try:

@@ -85,9 +85,9 @@ class Runs(Protocol):
     def seed(self, index: int) -> int:
         """The seed of a run."""
 
-    def read(self, indices: Sequence[int], *, series: bool = False) -> list[records.RunRecord]:
+    def read(self, indices: Sequence[int], *, series: bool = False, described: bool = True) -> list[records.RunRecord]:
         """Returns the records of these runs. They have series only if that is requested, because reading series from
-        files takes time.
+        files takes time. Without `described`, `about` may be empty: to describe a run of a store draws its traffic.
         """
 
     def flow_series(self, index: int) -> dict[str, records.Columns]:
@@ -180,6 +180,11 @@ class RunsInMemory:
             yield there, self._table[1].select(["id", *names])
 
     @property
+    def written_to(self) -> Path | None:
+        """The folder that the runs are written to, once it is made."""
+        return self._folder if self._plan is not None else None
+
+    @property
     def _stem(self) -> str:
         return Path(self._plan.file).stem if self._plan else ""
 
@@ -189,7 +194,7 @@ class RunsInMemory:
     def abouts(self, combination: Combination) -> dict[int, dict[str, Any]]:
         return {index: self.about(index) for index in combination.indices}
 
-    def read(self, indices: Sequence[int], *, series: bool = False) -> list[records.RunRecord]:
+    def read(self, indices: Sequence[int], *, series: bool = False, described: bool = True) -> list[records.RunRecord]:
         return [self._records[index] for index in indices]
 
     def seed(self, index: int) -> int:
@@ -232,7 +237,9 @@ class RunsInStore:
         """Maps the number of each requested run to its name in the store."""
         self._who: dict[int, identity.Identity] = {}
         self._sets: dict[int, dict[str, Any]] = {}
-        self._scenarios: dict[int, dict[str, Any]] = {}
+        self._addresses: dict[int, dict[str, str]] = {}
+        """Maps the number of each run to its scenario's values by their addresses. Seeds of a combination share them.
+        """
 
     @property
     def keeps(self) -> Keep:
@@ -253,9 +260,10 @@ class RunsInStore:
             resolved = identity.resolved(document, one.set)
             scenario = identity.digest([resolved, identity.digests(folder, resolved, files)])
             engine = identity.digest(world.key(plan, one.indices[0]))
+            addresses = identity.addresses(resolved)
             for index in one.indices:
                 self._who[index] = identity.of_run(scenario, plan.runs[index]["seed"], world.name, engine)
-                self._sets[index], self._scenarios[index] = one.set, resolved
+                self._sets[index], self._addresses[index] = one.set, addresses
         self.ids = {index: who.id for index, who in self._who.items()}
 
     def present(self, indices: Collection[int]) -> set[int]:
@@ -273,9 +281,7 @@ class RunsInStore:
 
     def put(self, indices: Sequence[int], finished: Sequence[Finished]) -> None:
         rows = [self._row(index, one) for index, one in zip(indices, finished, strict=True)]
-        if len(rows) == 1:
-            self.store.put(rows[0])
-        else:
+        if rows:
             self.store.put_many(rows)
 
     def _row(self, index: int, finished: Finished) -> dict[str, Any]:
@@ -285,7 +291,7 @@ class RunsInStore:
             records.write_record(self.store.series(who.id), record)
             records.write_flow_series(self.store.flow_series(who.id), record, finished.flows)
         names = {"id": who.id, "point": who.point, "engine": who.engine, "file": Path(self._plan.file).stem}
-        return row_of(record, scenario=identity.addresses(self._scenarios[index]), **names)
+        return row_of(record, scenario=self._addresses[index], **names)
 
     def fold(self) -> None:
         self.store.fold()
@@ -323,16 +329,17 @@ class RunsInStore:
     def packets(self, index: int) -> records.Columns:
         raise Refusal("packets: a store keeps none: expected runs that are played without a store, with packets=True")
 
-    def read(self, indices: Sequence[int], *, series: bool = False) -> list[records.RunRecord]:
+    def read(self, indices: Sequence[int], *, series: bool = False, described: bool = True) -> list[records.RunRecord]:
         from sojourn import columns
 
+        abouts: dict[int, dict[str, Any]] = {}
         if series:
             if not self.series:
                 raise Refusal("series: none were kept: expected series=True")
             return [records.read_run(self.store.series(self.ids[index])) for index in indices]
-        abouts: dict[int, dict[str, Any]] = {}
-        for one in self._combinations(indices):
-            abouts |= self.abouts(one)
+        if described:
+            for one in self._combinations(indices):
+                abouts |= self.abouts(one)
         found: dict[int, records.RunRecord] = {}
         for places, rows in self.batches(indices, STORED):
             for place, row in zip(places, columns.rows_of(rows), strict=True):
@@ -342,7 +349,7 @@ class RunsInStore:
                     title=self._plan.title,
                     scenario=self._plan.text,
                     result=columns.result_of(row, world=self._world, set=self._sets[index]),
-                    about=abouts[index],
+                    about=abouts.get(index, {}),
                     series={},
                     distribution={},
                     rates={},

@@ -702,7 +702,7 @@ def as_arrow(runs: Sequence[RunRecord]) -> pa.Table:
     import pyarrow as pa
 
     flat, keys = _flat(runs)
-    columns = {key: pa.array([None if row.get(key) == "" else row.get(key) for row in flat]) for key in keys}
+    columns = {key: pa.array([None if (cell := row.get(key)) == "" else cell for row in flat]) for key in keys}
     never = {key: column.cast(pa.float64()) for key, column in columns.items() if pa.types.is_null(column.type)}
     return pa.table(columns | never)
 
@@ -723,7 +723,7 @@ def as_csv(runs: Sequence[RunRecord]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, keys, restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(flat)
+    writer.writerows({key: words.csv_cell(value) for key, value in row.items()} for row in flat)
     return text.getvalue()
 
 

@@ -282,10 +282,35 @@ def _label(one: Mapping[str, Any], texts: Mapping[str, Mapping[str, str]]) -> st
     return ", ".join(dict.fromkeys(parts))
 
 
-def rows_as_csv(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Rows below their heads, as CSV. A missing value (None) is empty."""
+def rows_as_csv(heads: Sequence[str], rows: Sequence[Sequence[object]], *, header: bool = True) -> str:
+    """Rows below their heads, as CSV. A missing value (None) is empty. Without `header` it is the rows only, which
+    follow others.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(heads)
-    writer.writerows(rows)
+    if header:
+        writer.writerow(map(csv_cell, heads))
+    writer.writerows(map(csv_cell, row) for row in rows)
     return text.getvalue()
+
+
+_FORMULA = re.compile(r"[=@\t\r]|[+-](?![0-9.]+[A-Za-z%]*$|[0-9.]+e[+-]?[0-9]+$)")
+
+
+def csv_cell(value: object) -> object:
+    """Returns a cell of CSV. A spreadsheet takes a text that begins with =, +, - or @ for a formula, and a scenario's
+    texts may come from anybody, so such a text gets an apostrophe in front. Numbers stay as they are.
+    """
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
+
+
+_HIDDEN = dict.fromkeys(
+    [*range(0x20), *range(0x7F, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)], "\ufffd"
+)
+
+
+def harmless(text: str) -> str:
+    """Returns a text of one line without the characters that a terminal acts on and does not show: control characters,
+    and those that change the direction of text. Each becomes U+FFFD, and tabs and new lines become blanks.
+    """
+    return re.sub(r"[\t\n\r]", " ", text).translate(_HIDDEN)

@@ -8,6 +8,7 @@ use sojourn_core::units::{Span, Time};
 use crate::address::{flow_names, hop_names, tables};
 use crate::document::{Kind, Table, Value};
 use crate::error::Error;
+use crate::file;
 use crate::keys;
 use crate::path::{self, HopDraft};
 use crate::pause;
@@ -39,7 +40,7 @@ impl Description {
     /// Reads the tree of a file. `title` is used if the file has no title.
     pub(crate) fn read(context: &Context, root: &Table, title: &str) -> Result<Description, Error> {
         let reader = Reader::open(context, &keys::TOP, String::new(), (None, root), None)?;
-        let title = reader.given("title").map_or(Ok(title.to_owned()), |field| field.text().map(str::to_owned))?;
+        let title = reader.given("title").map_or(Ok(title.to_owned()), |field| field.text().map(file::harmless))?;
         let field = reader.field("duration")?;
         let duration = field.time()?;
         if duration == Time::ZERO {

@@ -1,7 +1,5 @@
 //! Reads the path: hops with their capacity, delays and disciplines, and the hosts' access links.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,7 +7,7 @@ use sojourn_core::qdisc::tc::{self, Spec};
 use sojourn_core::qdisc::{self, LinkLayer, red};
 use sojourn_core::units::{Rate, Span, Time};
 
-use crate::changes;
+use crate::{changes, file};
 use crate::document::{Kind, Table, Value};
 use crate::error::Error;
 use crate::keys;
@@ -518,8 +516,7 @@ pub(crate) fn read_with<T>(
 ) -> Result<T, Error> {
     let shown = path.display();
     let unreadable = |error: std::io::Error| field.fault(format!("cannot read {shown}: {error}"));
-    let mut bytes = Vec::new();
-    File::open(path).map_err(unreadable)?.take(LONGEST_TRACE + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    let bytes = file::read(path, LONGEST_TRACE).map_err(unreadable)?;
     if bytes.len() as u64 > LONGEST_TRACE {
         return Err(field.fault(format!("{shown} is larger than {LONGEST_TRACE} bytes")));
     }
@@ -545,8 +542,7 @@ fn parse_trace(text: &str) -> Result<Trace, (usize, String)> {
                 return Err((i + 1, problem));
             }
             Err(_) => {
-                let shown: String = word.chars().take(40).collect();
-                return Err((i + 1, format!("expected a time in whole milliseconds, found {shown:?}")));
+                return Err((i + 1, format!("expected a time in whole milliseconds, found {}", file::shown(word))));
             }
         };
         if number < last {

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,6 +14,7 @@ use crate::describe::Description;
 use crate::document::{self, Kind, Table, Value};
 use crate::draws;
 use crate::error::Error;
+use crate::file;
 use crate::read::Context;
 use crate::scenario::{Host, Scenario, TraceFile};
 use crate::sweep::{MOST_RUNS, Sweep};
@@ -107,10 +107,7 @@ impl Plan {
     /// Those of [`Plan::load`], or that the file cannot be read.
     pub fn open(path: &str, options: &LoadOptions) -> Result<Plan, Error> {
         let unreadable = |error| Error::of_file(format!("cannot read: {error}")).in_file(path);
-        let mut source = Vec::new();
-        // One byte more than the limit is enough to detect a file that is too large, even one that never ends.
-        let file = std::fs::File::open(path).map_err(unreadable)?;
-        file.take(LARGEST_FILE as u64 + 1).read_to_end(&mut source).map_err(unreadable)?;
+        let source = file::read(Path::new(path), LARGEST_FILE as u64).map_err(unreadable)?;
         Plan::load(path, &source, options)
     }
 
@@ -211,7 +208,7 @@ impl Plan {
         let folder = path_of.parent().map(Path::to_path_buf).unwrap_or_default();
         let mut plan = Plan {
             title: match root.get("title") {
-                Some(Value { kind: Kind::Text(title), .. }) => title.clone(),
+                Some(Value { kind: Kind::Text(title), .. }) => file::harmless(title),
                 _ => stem.clone(),
             },
             file: path.to_owned(),

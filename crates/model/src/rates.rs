@@ -7,6 +7,7 @@
 use serde_json::Value as Json;
 use sojourn_core::units::{Rate, Span, Time};
 
+use crate::file;
 use crate::units;
 use crate::units::{FASTEST, LONGEST};
 
@@ -130,8 +131,7 @@ impl Row {
     /// Parses a time and a rate as written, each with the unit of a plain number.
     fn read(place: Place, (time, second): (&str, u64), (rate, bit): (&str, u64)) -> Result<Row, Fault> {
         let wrong = |what: &str, found: &str| {
-            let shown: String = found.chars().take(40).collect();
-            place.fault(&format!("expected {what}, found {shown:?}"))
+            place.fault(&format!("expected {what}, found {}", file::shown(found)))
         };
         let ns = units::times(time, second).or_else(|| units::span(time).map(|span| span.0));
         let bits = units::times(rate, bit).or_else(|| units::rate(rate).map(|read| read.rate.0));
@@ -170,8 +170,8 @@ fn of_csv(text: &str) -> Result<Vec<Row>, Fault> {
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let Some((number, header)) = lines.next() else { return Ok(Vec::new()) };
     let missing = |what: &str, names: &[(&str, u64)]| {
-        let shown: String = header.chars().take(60).collect();
-        let problem = format!("expected a header with a column for the {what} ({}), found {shown:?}", listed(names));
+        let (names, shown) = (listed(names), file::shown(header));
+        let problem = format!("expected a header with a column for the {what} ({names}), found {shown}");
         (number + 1, problem)
     };
     let time = column(&TIMES, header.split(',')).ok_or_else(|| missing("time", &TIMES))?;
@@ -179,8 +179,8 @@ fn of_csv(text: &str) -> Result<Vec<Row>, Fault> {
     let row = |(number, line): (usize, &str)| {
         let cell = |at: usize| line.split(',').nth(at).map(|cell| cell.trim().trim_matches('"'));
         let (Some(when), Some(how_fast)) = (cell(time.0), cell(rate.0)) else {
-            let shown: String = line.chars().take(60).collect();
-            return Err((number + 1, format!("expected as many columns as the header has, found {shown:?}")));
+            let problem = format!("expected as many columns as the header has, found {}", file::shown(line));
+            return Err((number + 1, problem));
         };
         Row::read(Place::Line(number + 1), (when, time.1), (how_fast, rate.1))
     };
@@ -213,7 +213,7 @@ fn of_json(text: &str) -> Result<Vec<Row>, Fault> {
 
 /// Returns the beginning of a value, on one line.
 fn short(json: &Json) -> String {
-    json.to_string().chars().take(60).collect()
+    file::shown(&json.to_string())
 }
 
 /// Returns a JSON number or string as text.
@@ -347,7 +347,7 @@ mod tests {
         assert!(fault("x.csv", "").1.contains("at least one row"));
         assert!(fault("x.csv", "time,rate\n").1.contains("at least one row"));
         let header = fault("x.csv", "0,12000000\n1,5\n");
-        assert!(header.0 == 1 && header.1.contains("time_ms") && header.1.contains("0,12000000"), "{header:?}");
+        assert!(header.0 == 1 && header.1.contains("time_ms") && header.1.contains("\"0,120000\"…"), "{header:?}");
         assert!(fault("x.csv", "time,speed\n").1.contains("rate_mbit"));
         assert_eq!(
             fault("x.csv", "time,rate\n0,1\n1,fast\n"),

@@ -6,6 +6,7 @@ expected. 130: interrupted.
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -18,10 +19,12 @@ import click
 from sojourn import _core
 from sojourn.cli.base import BAD_INPUT, INTERRUPTED, ReaderLeftError, cli
 from sojourn.errors import Refusal
+from sojourn.words import harmless
 
 
 def main() -> None:
     """Runs the command; the only place that knows exit codes."""
+    atexit.register(_end)  # the first that is registered is the last that is called
     _stop_as_by_ctrl_c()
     _hide_pandas()
     try:
@@ -30,9 +33,11 @@ def main() -> None:
         _say(str(error), BAD_INPUT)
     except (click.exceptions.Abort, KeyboardInterrupt):
         _say("interrupted", INTERRUPTED)
+    except SystemExit as error:
+        _leave(error.code if isinstance(error.code, int) else int(error.code is not None))
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
-        sys.exit(BAD_INPUT)
+        _leave(BAD_INPUT)
     except click.UsageError as error:
         verb = error.ctx.command_path if error.ctx else "sojourn"
         _say(f"{error.format_message()} (see {verb} --help)", BAD_INPUT)
@@ -40,7 +45,26 @@ def main() -> None:
         _say(error.format_message(), BAD_INPUT)
     except ReaderLeftError:
         _leave(0)
-    sys.exit(code if isinstance(code, int) else 0)
+    except MemoryError:
+        _say("out of memory: expected fewer runs, rows or packets at a time, or more memory", BAD_INPUT)
+    _leave(code if isinstance(code, int) else 0)
+
+
+_code: int | None = None
+"""The exit code of this process, once it is known."""
+
+
+def _end() -> None:
+    """Ends the process when all that Python has to do at exit is done, without the destructors of libraries in C++.
+
+    pyarrow's threads would otherwise run on while its pools are destroyed, and the process is then aborted after its
+    output is complete, about once in a hundred times on a busy machine.
+    """
+    if _code is not None and "pyarrow" in sys.modules:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(_code)
 
 
 class _WithoutPandas(MetaPathFinder):
@@ -73,12 +97,14 @@ def _stop_as_by_ctrl_c() -> None:
 
 def _say(message: str, code: int) -> NoReturn:
     with suppress(OSError):
-        click.echo(f"sojourn: {' '.join(message.split())}", err=True)
+        click.echo(f"sojourn: {harmless(' '.join(message.split()))}", err=True)
     _leave(code)
 
 
 def _leave(code: int) -> NoReturn:
     """Exits. Output that cannot be written any more must not make Python complain at exit."""
+    global _code
+    _code = code
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

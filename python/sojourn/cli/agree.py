@@ -91,7 +91,8 @@ def agree(
     if out:
         from sojourn.agree import page
 
-        click.echo(f"page: {page.write(records.claim_folder(out), done)}", err=True)
+        with records.claimed(out) as folder:
+            click.echo(f"page: {page.write(folder, done)}", err=True)
     _show(done, form)
     if done.older:
         click.echo(

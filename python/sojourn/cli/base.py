@@ -18,8 +18,8 @@ import click
 from sojourn import _core
 from sojourn.errors import Refusal
 from sojourn.plan import find, load, refuse_other_than_utf8
+from sojourn.words import harmless, schedule_text
 from sojourn.words import rows_as_csv as rows_as_csv
-from sojourn.words import schedule_text
 
 if TYPE_CHECKING:
     from sojourn.claims import Experiment, Found
@@ -396,7 +396,7 @@ def name_failed(runs: Sequence[RunRecord]) -> None:
 def warn(warnings: Sequence[str]) -> None:
     """Prints warnings to stderr, a line each."""
     for warning in warnings:
-        click.echo(f"sojourn: warning: {warning}", err=True)
+        click.echo(f"sojourn: warning: {harmless(warning)}", err=True)
 
 
 def set_text(chosen: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from sojourn import words
 from sojourn.cli.base import Verb, cli, fail, format_option, rows_as_csv
 from sojourn.line import ACCESS, PACKET, buffer_packets, rate_of, rate_text, seconds_of, time_text
 from sojourn.plan import SUFFIX, load
+from sojourn.records import write_new
 
 SHAPED = 0.95
 """A shaper's rate as a share of the line's, so that the queue builds up in the router and not in the modem."""
@@ -181,8 +182,7 @@ def new(name: str, down: int, up: int, rtt: float, buffer: str, access: str, for
     path = Path(stem + SUFFIX)
     text = scenario(stem, down, up, rtt, buffer, access)
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+        write_new(path, text.encode())
     except FileExistsError:
         fail(f"{path}: this file exists already and is not overwritten; choose another name, or remove the file")
     plan = load(path)

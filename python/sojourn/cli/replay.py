@@ -13,6 +13,7 @@ import click
 
 from sojourn import _core, screen
 from sojourn.cli.base import bounded, cli, fail, format_option, library_options, qdisc_module_option, warn
+from sojourn.files import read_bytes
 from sojourn.plan import refuse_other_than_utf8
 from sojourn.replays import in_core
 
@@ -96,13 +97,7 @@ def replay(
         fail(f"--library = {outside[0].file}: expected --world sim with it")
     for text in (str(trace), qdisc, rate or "", end or ""):
         refuse_other_than_utf8(text)
-    try:
-        with trace.open("rb") as file:
-            data = file.read(LONGEST_TRACE + 1)
-    except OSError as error:
-        fail(f"{trace}: {error.strerror}: expected a packet trace")
-    if len(data) > LONGEST_TRACE:
-        fail(f"{trace}: larger than {LONGEST_TRACE} bytes: expected a packet trace in parts")
+    data = read_bytes(trace, "a packet trace", most=LONGEST_TRACE)
     asked = _Asked(data, str(trace), rate, mtu, seed, end, patience)
     side = asked.in_kernel(qdisc, module=module) if world == "kernel" else asked.in_core(qdisc, outside)
     if against is not None:

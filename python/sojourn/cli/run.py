@@ -33,6 +33,7 @@ from sojourn.cli.base import (
     set_options,
     simulated_seconds,
 )  # fmt: skip
+from sojourn.files import writing
 from sojourn.plan import WORLDS
 
 if TYPE_CHECKING:
@@ -171,18 +172,23 @@ def run(
         patience=patience,
         module=module,
     )
+    for option, place in (("--keep", keep), ("--pcap", pcap), ("--traces", traces)):
+        if place is not None:
+            click.get_current_context().with_resource(writing(place, option))
     folder: Path | None = None
 
     def make_folder() -> Path | None:
         nonlocal folder
-        folder = records.claim_folder(out) if out else records.new_folder(file.stem) if form == "text" else None
+        if out:
+            folder = records.claim_folder(out, plan.text)
+        elif form == "text":
+            folder = records.new_folder(file.stem, plan.text)
         if folder:
-            records.write_text(folder / records.SCENARIO, plan.text)
             Thread(target=_import_report).start()
         return folder
 
     keeps = Keep(series=out is not None or form == "text", packets=packets)
-    with simulated_seconds(f"{len(plan)} runs") as tell:
+    with records.whole_or_none(lambda: folder), simulated_seconds(f"{len(plan)} runs") as tell:
         done = pipeline.execute(
             plan,
             RunsInMemory(keeps, make_folder, every_series=False),
@@ -191,6 +197,8 @@ def run(
             baseline=baseline,
             tell=tell,
         )
+        if folder:
+            records.write_text(folder / records.RESULTS, done.json() + "\n")
     # The plan's own are first, and named already.
     name_skipped(done.skipped[len(plan.skipped) :])
     name_invalid(done.runs)
@@ -198,12 +206,10 @@ def run(
     if done.spared:
         click.echo(f"sojourn: {NOT_RANDOM}", err=True)
     page = None
-    if folder:
-        records.write_text(folder / records.RESULTS, done.json() + "\n")
-        if done.count:
-            from sojourn import report
+    if folder and done.count:
+        from sojourn import report
 
-            page = report.write(folder, done.runs, done.skipped, done.interrupted, done.baseline, picture)
+        page = report.write(folder, done.runs, done.skipped, done.interrupted, done.baseline, picture)
     show_runs(done, form)
     if stats and form == "text" and done.count:
         from sojourn import stats as counters

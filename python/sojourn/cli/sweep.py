@@ -35,6 +35,7 @@ from sojourn.cli.base import (
     warn,
 )
 from sojourn.cli.run import NOT_RANDOM, baseline_option, memory_option, world_of, world_option
+from sojourn.files import writing
 from sojourn.words import cell_text
 
 if TYPE_CHECKING:
@@ -140,14 +141,17 @@ def sweep(
         )
     # The plan's own are first, and named already.
     name_skipped(done.skipped[len(plan.skipped) :])
-    name_invalid(done.runs)
-    name_failed(done.runs)
+    if world == "live":  # only this world has any; to read all runs takes time
+        name_invalid(done.runs)
+        name_failed(done.runs)
     warn(opened.damaged)
     if done.spared:
         click.echo(f"sojourn: {NOT_RANDOM}", err=True)
     _show(done, opened.folder, form, baseline)
     if done.combinations and (form == "text" or out or picture_is_asked_for()):
-        _draw(done, out or opened.folder / PICTURES / _name(file, world), picture)
+        place = out or opened.folder / PICTURES / _name(file, world)
+        with writing(place):
+            _draw(done, place, picture)
     _name_too_wide(done)
     click.echo(f"{many(done.count, 'run')}, {_played(done)}; store: {opened.folder}", err=True)
     if quick:

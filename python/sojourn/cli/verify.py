@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -135,10 +136,10 @@ def _keep(failed: Sequence[Verdict], out: Path | None, kind: str) -> Path:
     """Writes the trace of each failed question, its fates and, if there are any, the expected fates."""
     from sojourn import records
 
-    folder = records.claim_folder(out) if out else records.new_folder(f"verify-{kind}")
-    for one in failed:
-        stem = "-".join("".join(c if c.isalnum() else " " for c in one.name).split())
-        for part, data in (("trace", one.trace), ("theirs", one.theirs), ("expected", one.expected)):
-            if data:
-                (folder / f"{stem}.{part}.csv").write_bytes(data)
-    return folder
+    with records.claimed(out) if out else nullcontext(records.new_folder(f"verify-{kind}")) as folder:
+        for one in failed:
+            stem = "-".join("".join(c if c.isalnum() else " " for c in one.name).split())
+            for part, data in (("trace", one.trace), ("theirs", one.theirs), ("expected", one.expected)):
+                if data:
+                    records.write_bytes(folder / f"{stem}.{part}.csv", data)
+        return folder

@@ -12,6 +12,7 @@ from typing import Any
 from sojourn import _core, pipeline, worlds
 from sojourn.errors import NothingToRun, Refusal, nearest_of
 from sojourn.executors import Executor
+from sojourn.files import read_text
 from sojourn.frontier import judge
 from sojourn.frontier.judge import Judged, Placed, Setting
 from sojourn.frontier.point import START_S, Point, fixed_settings, plan_of, point_of
@@ -33,8 +34,8 @@ def read_grid(file: Path) -> list[Point]:
     Raises Refusal, which names the file and the point, for anything else.
     """
     try:
-        tables = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        tables = tomllib.loads(read_text(file, "a grid of points"))
+    except tomllib.TOMLDecodeError as error:
         raise Refusal(f"{file}: {error}") from error
     found = tables.get("point")
     if set(tables) != {"point"} or not isinstance(found, list) or not all(isinstance(one, dict) for one in found):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sojourn import headline, paired, pictures, plot, queues, rows, table, tcline
 from sojourn.cases import Case, Cases, case_list, of_records
+from sojourn.files import reserving
 from sojourn.plot import Format, Picture
 from sojourn.records import RunRecord, not_valid, to_json, write_bytes, write_text
 from sojourn.templates import template_of
@@ -24,6 +25,7 @@ PICTURES = "pictures"
 """The name of the folder with all pictures and their numbers."""
 
 
+@reserving
 def write(
     folder: Path,
     runs: Sequence[RunRecord],

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sojourn import _core, plot
+from sojourn.files import reserving
 from sojourn.plot import Format
 from sojourn.records import write_text
 from sojourn.templates import template_of
@@ -17,6 +18,7 @@ from sojourn.tune.search import Found
 PAGE = "setting.html"
 
 
+@reserving
 def write(folder: Path, found: Found, lines: Mapping[str, Lines], form: Format = "png") -> Path:
     """Writes the page, the picture in this format with its numbers, and returns the page's path."""
     made = picture.picture(found, origin(found))

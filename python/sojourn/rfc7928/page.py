@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sojourn import plot
+from sojourn.files import reserving
 from sojourn.plot import Format, Picture
 from sojourn.records import to_json, write_text
 from sojourn.rfc7928 import pictures, suite, tables
@@ -19,6 +20,7 @@ OVER_TIME = ("8.2.5", "8.2.6 I", "8.2.6 II")
 """Rows whose link or load changes."""
 
 
+@reserving
 def write(folder: Path, done: Evaluation, form: Format = "png") -> Path:
     """Writes the page, the pictures in this format, and all numbers as CSV and JSON. Returns the page's path."""
     folder.mkdir(parents=True, exist_ok=True)

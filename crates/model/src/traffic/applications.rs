@@ -8,6 +8,7 @@ use sojourn_core::units::{Rate, Span, Time};
 use super::{Count, Draws, LARGEST};
 use crate::document::Kind;
 use crate::error::Error;
+use crate::file::shown;
 use crate::read::{Field, Reader};
 use crate::units;
 use crate::workload::page::Fixed;
@@ -287,8 +288,7 @@ fn parse_sizes(text: &str) -> Result<Vec<u64>, (usize, String)> {
             Ok(bytes) if (1..1 << 40).contains(&bytes) => sizes.push(bytes),
             _ if i == 0 && word.parse::<f64>().is_err() => {}
             _ => {
-                let shown: String = word.chars().take(40).collect();
-                return Err((i + 1, format!("expected a size in whole bytes, above zero, found {shown:?}")));
+                return Err((i + 1, format!("expected a size in whole bytes, above zero, found {}", shown(word))));
             }
         }
     }
