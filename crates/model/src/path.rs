@@ -258,13 +258,13 @@ fn change(line: &Field<'_>, scale: &Scale, present: Option<&Spec>) -> Result<Qdi
 /// Reads a `tc` line whose sizes may be in bdp.
 fn discipline(field: &Field<'_>, scale: &Scale) -> Result<Spec, Error> {
     let own = tc::own_words(field.text()?).map_err(|error| field.fault(error.to_string()))?;
-    own.warnings.iter().for_each(|warning| field.warn(warning));
     let line = scale.without_bdp(&own.line);
     let first = line.split_ascii_whitespace().next().unwrap_or_default();
     if let Some(spec) = Spec::of_linux(&line).or_else(|| Spec::of_outside(&line, field.outside())) {
+        own.warnings.iter().for_each(|warning| field.warn(warning));
         return Ok(spec);
     }
-    match Spec::parse(&line) {
+    match Spec::of_words(tc::OwnWords { line: line.clone(), ..own }) {
         Ok((spec, warnings)) => {
             warnings.iter().for_each(|warning| field.warn(warning));
             Ok(spec)
@@ -384,7 +384,8 @@ fn is_trace(rate: &Capacity) -> bool {
 
 /// Reads a hop's `impair`. `None` if the options have no effect, so that a sweep can begin with "".
 fn impair(field: &Field<'_>) -> Result<Option<Box<Impair>>, Error> {
-    let impair: Impair = field.text()?.parse().map_err(|error: tc::Error| field.fault(error.to_string()))?;
+    let (impair, warnings) = Impair::read(field.text()?).map_err(|error| field.fault(error.to_string()))?;
+    warnings.iter().for_each(|warning| field.warn(warning));
     Ok(Some(impair).filter(|impair| *impair != Impair::default()).map(Box::new))
 }
 

@@ -89,10 +89,11 @@ fn asked(
 /// Parses a discipline's line. Returns its `kind`, the line with every parameter (`full`), the line as `tc` accepts it
 /// (`tc`; null if no stock kernel has the discipline), and its `values` by name: numbers of packets or bytes,
 /// nanoseconds, bits per second, truth values, the index of a choice, or `3p` for packets where a time is usual; null
-/// if a parameter is not set.
+/// if a parameter is not set. `warnings` has a sentence for each word that is easily misread, and for what the text does
+/// not hold.
 #[pyfunction]
 pub fn qdisc<'py>(py: Python<'py>, line: &str) -> PyResult<Bound<'py, PyAny>> {
-    let (spec, _) = Spec::parse(line).map_err(|error| Error::new_err(format!("{line}: {error}")))?;
+    let (spec, warnings) = Spec::parse(line).map_err(|error| Error::new_err(format!("{line}: {error}")))?;
     let values: serde_json::Map<String, serde_json::Value> = spec
         .values()
         .into_iter()
@@ -108,7 +109,9 @@ pub fn qdisc<'py>(py: Python<'py>, line: &str) -> PyResult<Bound<'py, PyAny>> {
             (name.to_owned(), value)
         })
         .collect();
-    let said = serde_json::json!({ "kind": spec.kind(), "full": spec.full(), "tc": spec.tc_full(), "values": values });
+    let said = serde_json::json!({
+        "kind": spec.kind(), "full": spec.full(), "tc": spec.tc_full(), "values": values, "warnings": warnings
+    });
     python(py, &said)
 }
 

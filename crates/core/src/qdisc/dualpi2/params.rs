@@ -153,9 +153,11 @@ impl Parameters for Params {
         param!(Params.classic_protection, Unit::Percent, "C's weight; default: 10 %, or a sixteenth").range(0, 100),
         param!(Params.max_rtt, Unit::Time, "greatest RTT to be expected: sets target, tupdate, alpha and beta")
             .range(MICROSECOND, MOST_NS)
+            .shown_if_set()
             .zero_unsent(),
         param!(Params.typical_rtt, Unit::Time, "typical RTT: a sixth of max_rtt")
             .range(MICROSECOND, MOST_NS)
+            .shown_if_set()
             .zero_unsent(),
         param!(Params.target, Unit::Time, "delay aimed at").range(MICROSECOND, MAX_SPAN).zero_unsent(),
         param!(Params.tupdate, Unit::Time, "time between two updates; default: 16 ms, or by max_rtt")
