@@ -9,6 +9,7 @@ mod describe;
 mod document;
 mod draws;
 pub mod error;
+mod foreign;
 pub mod keys;
 mod path;
 mod pause;

@@ -140,7 +140,7 @@ impl LinkDraft<'_> {
                 let scale = Scale { bdp: bdp(&self.rate, longest_rtt), packet: self.packet() };
                 let (qdisc, changes) = disciplines(field, &scale, duration)?;
                 let later = changes.iter().map(|(_, change)| change.spec());
-                let said = [&qdisc].into_iter().chain(later).flat_map(|spec| self.advise(spec));
+                let said = [&qdisc].into_iter().chain(later).flat_map(|spec| self.advise(spec, longest_rtt));
                 said.for_each(|sentence| field.warn(&sentence));
                 (qdisc, changes)
             }
@@ -168,8 +168,8 @@ impl LinkDraft<'_> {
         self.linklayer.bytes(u64::from(PACKET + self.overhead)) as u32
     }
 
-    /// Returns warnings about a discipline on this link.
-    fn advise(&self, qdisc: &Spec) -> Vec<String> {
+    /// Returns warnings about a discipline on this link, with the longest RTT of the flows through it.
+    fn advise(&self, qdisc: &Spec, longest_rtt: Span) -> Vec<String> {
         let constant = matches!(&self.rate, Capacity::Steps(steps) if steps.len() == 1);
         let context = qdisc::Context {
             mtu: self.packet(),
@@ -179,7 +179,11 @@ impl LinkDraft<'_> {
             skb: 0,
             seed: 0,
         };
-        qdisc.advice(&context, constant)
+        let mut said = qdisc.advice(&context, constant);
+        if constant {
+            said.extend(qdisc.short_limit(context.rate, context.mtu, longest_rtt));
+        }
+        said
     }
 }
 
@@ -480,6 +484,16 @@ fn steps<T>(
     duration: Time,
     mut read: impl FnMut(&Field<'_>) -> Result<T, Error>,
 ) -> Result<Vec<(Time, T)>, Error> {
+    let is_text = |item: &Field<'_>| matches!(item.value.kind, Kind::Text(_));
+    if items.first().is_some_and(|first| first.time().is_err()) && items.iter().all(is_text) {
+        let problem = format!(
+            "a list here has a time for each value: a step from then on; to compare these values write under [sweep]: \
+             \"{}\" = {}",
+            field.address,
+            field.value.written()
+        );
+        return Err(field.fault(problem));
+    }
     let mut steps: Vec<(Time, T)> = Vec::with_capacity(items.len());
     for item in items {
         let [time, value] = item.pair()?;

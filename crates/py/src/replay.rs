@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use sojourn_core::netem;
 use sojourn_core::qdisc::external::{Maker, refuse_name};
 use sojourn_core::qdisc::linux::Version;
 use sojourn_core::qdisc::tc::{Spec, Value, own_words, rate_meant};
@@ -113,6 +114,14 @@ pub fn qdisc<'py>(py: Python<'py>, line: &str) -> PyResult<Bound<'py, PyAny>> {
         "kind": spec.kind(), "full": spec.full(), "tc": spec.tc_full(), "values": values, "warnings": warnings
     });
     python(py, &said)
+}
+
+/// Parses netem's words, a `tc` command with them, or what `tc` prints. Returns the `words` as `tc` accepts them, and
+/// `warnings` as [`qdisc`].
+#[pyfunction]
+pub fn impair<'py>(py: Python<'py>, words: &str) -> PyResult<Bound<'py, PyAny>> {
+    let (params, warnings) = netem::Params::read(words).map_err(|error| Error::new_err(format!("{words}: {error}")))?;
+    python(py, &serde_json::json!({ "words": params.to_string(), "warnings": warnings }))
 }
 
 /// The `tc` command that adds a discipline to a device (None if no stock kernel has it), and a note about its

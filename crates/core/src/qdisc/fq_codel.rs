@@ -90,6 +90,10 @@ impl Default for Params {
 }
 
 impl Parameters for Params {
+    fn foreign(&self) -> &'static [&'static str] {
+        if self.variant == Variant::Ns2 { &["memory_limit", "drop_batch"] } else { &[] }
+    }
+
     const NAME: &'static str = "fq_codel";
     const DOC: &'static str = "a queue per flow, served in turn, each under CoDel (RFC 8290)";
     const FIXED: &'static [&'static str] = &["flows"];

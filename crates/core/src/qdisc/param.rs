@@ -73,7 +73,7 @@ pub trait Parameters: Clone + PartialEq + Default + 'static {
         (param.get)(self)
     }
 
-    /// The names of the parameters that belong to another variant, and mean nothing here.
+    /// The names of the parameters that belong to another variant, and mean nothing here. A line must not give them.
     fn foreign(&self) -> &'static [&'static str] {
         &[]
     }

@@ -197,7 +197,7 @@ impl Parameters for Params {
     }
 
     fn derive(&mut self, seen: &[&'static str]) -> Result<Derived, (&'static str, String)> {
-        if self.kept.is_empty() || self.variant != Variant::Linux {
+        if self.kept.is_empty() {
             return Ok(Derived::default());
         }
         let words = self.linux().map_err(|(name, problem)| (name, problem.into()))?;
@@ -224,6 +224,13 @@ impl Parameters for Params {
         }
     }
 
+    fn foreign(&self) -> &'static [&'static str] {
+        match self.variant {
+            Variant::Linux => &["q_weight", "target", "gentle", "wait", "bytes"],
+            Variant::Ns2 => &["burst", "bandwidth", "harddrop", "nodrop", "ewma", "Plog", "Scell_log"],
+        }
+    }
+
     fn for_tc(&self) -> bool {
         self.variant == Variant::Linux
     }
@@ -239,29 +246,17 @@ impl Parameters for Params {
         }
         match self.variant {
             Variant::Linux => self.check_linux(),
-            Variant::Ns2 => self.check_ns2(),
+            Variant::Ns2 => Ok(()),
         }
     }
 }
 
 impl Params {
     fn check_linux(&self) -> Result<(), (&'static str, &'static str)> {
-        let Params { q_weight, target, gentle, wait, bytes, .. } = *self;
-        if q_weight.is_some() || !(gentle && wait && bytes) || target != Params::blank().target {
-            return Err(("variant", "q_weight, target, nogentle, nowait and nobytes are ns2's"));
-        }
         if self.nodrop && !self.ecn {
             return Err(("nodrop", "needs ecn"));
         }
         Parms::new(&self.linux()?, false).map(|_| ())
-    }
-
-    fn check_ns2(&self) -> Result<(), (&'static str, &'static str)> {
-        let Params { burst, bandwidth, harddrop, nodrop, .. } = *self;
-        if burst.is_some() || bandwidth.is_some() || harddrop || nodrop {
-            return Err(("variant", "burst, bandwidth, harddrop and nodrop are linux's"));
-        }
-        Ok(())
     }
 
     /// Returns the parameters of the Linux variant, completed as `tc` does.

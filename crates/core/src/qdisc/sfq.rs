@@ -186,6 +186,28 @@ impl Parameters for Params {
         self.variant == Variant::Linux
     }
 
+    fn foreign(&self) -> &'static [&'static str] {
+        match self.variant {
+            Variant::Linux => &[],
+            Variant::Ns2 => &[
+                "depth",
+                "quantum",
+                "divisor",
+                "perturb",
+                "headdrop",
+                "redflowlimit",
+                "min",
+                "max",
+                "burst",
+                "avpkt",
+                "probability",
+                "ewma",
+                "ecn",
+                "harddrop",
+            ],
+        }
+    }
+
     /// tc prints the weight of the average and not the limit of a queue, of which `max` is a quarter by default.
     fn derive(&mut self, seen: &[&'static str]) -> Result<Derived, (&'static str, String)> {
         if self.kept.is_empty() {
@@ -221,7 +243,6 @@ impl Parameters for Params {
         }
         let linux = self.variant == Variant::Linux;
         match self.red()? {
-            Some(_) if !linux => return Err(("redflowlimit", "is of variant linux only")),
             Some(words) => Parms::new(&words, false).map(|_| ())?,
             None => {}
         }
@@ -827,7 +848,7 @@ mod tests {
         assert!(error("sfq ecn").contains("redflowlimit"));
         assert!(error("sfq redflowlimit 9000 max 9001").contains("above redflowlimit"));
         assert!(error("sfq redflowlimit 9000 min 900 max 900").contains("below max"));
-        assert!(error("sfq redflowlimit 9000 variant ns2").contains("variant linux only"));
+        assert!(error("sfq redflowlimit 9000 variant ns2").contains("only variant linux does"));
         assert!(error("sfq redflowlimit 100000 min 50000 max 60000 burst 3").contains("burst"));
     }
 

@@ -33,6 +33,7 @@ use core::fmt;
 use core::iter::successors;
 use core::str::FromStr;
 
+pub(crate) use advice::DefaultLimit;
 pub use elsewhere::{elsewhere, instead_of};
 pub use paste::Paste;
 pub use whole::{OwnWords, own_words};
@@ -41,7 +42,8 @@ use super::external::{ExternalLine, Maker};
 use super::linux::{Version, for_plugin, in_linux};
 use super::list::list;
 use super::param::line::{
-    change_params, corner_line, corner_params, document, print_params, random_params, read_params, variant_of,
+    change_params, corner_line, corner_params, default_limit, document, print_params, random_params, read_params,
+    variant_of,
 };
 pub use super::param::{Discipline, Error, Field, Param, ParamDoc, Parameters, Presence, Unit, Value, nearest};
 use super::param::{Form, Nested, Words, number};
@@ -154,6 +156,13 @@ macro_rules! disciplines {
                         <$params>::PARAMS.iter().map(|p| (p.name, (p.get)(&base))).collect()
                     })+
                     Spec::Linux(_) | Spec::External(_) => Vec::new(),
+                }
+            }
+
+            fn default_limit(&self) -> Option<DefaultLimit> {
+                match self {
+                    $(Spec::$variant(params) => default_limit(params),)+
+                    Spec::Linux(_) | Spec::External(_) => None,
                 }
             }
 
@@ -938,6 +947,49 @@ mod tests {
     }
 
     #[test]
+    fn a_parameter_of_another_variant_is_refused_even_with_its_default() {
+        for discipline in disciplines() {
+            let Some(variant) = discipline.params.iter().find(|param| param.name == "variant") else { continue };
+            let words = variant.expects.trim_start_matches("one of: ").split(", ");
+            for word in words {
+                let needs = if discipline.name == "red" { " limit 4000" } else { "" };
+                let line = |more: &str| format!("{}{needs} {more} variant {word}", discipline.name);
+                for param in &discipline.params {
+                    // The text of the table says to which variant a parameter belongs.
+                    let of = |other: &str| {
+                        param.doc.starts_with(&format!("{other}: ")) || param.doc.starts_with(&format!("with {other}:"))
+                    };
+                    let others = ["servo", "paper", "ns2", "rfc9332"];
+                    if !others.iter().any(|other| of(other) && *other != word) {
+                        continue;
+                    }
+                    let value = if param.off.is_some() { String::new() } else { format!(" {}", param.default) };
+                    if param.default.is_empty() {
+                        continue;
+                    }
+                    let said = error(&line(&format!("{}{value}", param.name)));
+                    assert!(said.contains("does not have it, only variant"), "{said}");
+                }
+            }
+        }
+        assert_eq!(
+            error("ccaq variant paper idle 1%"),
+            "\"idle\": variant paper of ccaq does not have it, only variant servo does: leave it out"
+        );
+        for line in [
+            "red limit 10 burst 5 variant ns2",
+            "red limit 4000 gentle",
+            "sfq variant ns2 depth 127",
+            "pie variant rfc8033 nobytemode",
+            "dualpi2 variant rfc9332 drop_enqueue",
+            "dualpi2 min_th 800us",
+            "fq_codel variant ns2 memory_limit 32Mb",
+        ] {
+            assert!(error(line).contains("does not have it, only variant"), "{line}");
+        }
+    }
+
+    #[test]
     fn equal_thresholds_are_a_step_where_tc_takes_them() {
         let step = "red limit 1mb min 15000 max 15000 avpkt 1000 burst 20 ecn nodrop";
         assert_eq!(
@@ -998,6 +1050,27 @@ mod tests {
             assert_eq!(advice(line), Vec::<String>::new(), "{line}");
         }
         assert_eq!(spec("codel target 5us").advice(&context, false), Vec::<String>::new(), "the rate changes");
+    }
+
+    #[test]
+    fn a_default_limit_that_is_short_for_the_link_is_said() {
+        let said =
+            |line: &str, gbit: u64| spec(line).short_limit(Rate(gbit * 1_000_000_000), 1514, Span::from_millis(70));
+        assert_eq!(
+            said("fq_codel", 10).as_deref(),
+            Some(
+                "fq_codel's default limit of 10240 packets lasts 12.4 ms at 10gbit, less than the longest RTT, 70 ms: a few \
+                 flows may not keep the link busy; such a link needs a limit, as in: limit 1bdp"
+            )
+        );
+        for line in ["ccaq", "codel", "pie", "fq_pie", "fq", "pfifo", "sfq", "sfb", "htb rate 10gbit child fq_codel"] {
+            assert!(said(line, 10).is_some(), "{line}");
+        }
+        for line in ["fq_codel limit 60000", "red limit 400000", "cake", "noqueue", "htb rate 1mbit child fq_codel"] {
+            assert_eq!(said(line, 10), None, "{line}");
+        }
+        assert_eq!(said("fq_codel", 1), None);
+        assert!(said("sfq", 1).is_some_and(|text| text.contains("127 packets")));
     }
 
     #[test]

@@ -174,12 +174,15 @@ impl Parameters for Params {
             .ours(),
     ];
 
+    fn foreign(&self) -> &'static [&'static str] {
+        match self.variant {
+            Variant::Linux => &["min_th", "range"],
+            Variant::Rfc9332 => &["typical_rtt", "drop_enqueue", "drop_on_overload", "step_thresh", "min_qlen_step"],
+        }
+    }
+
     fn check(&self) -> Result<(), (&'static str, &'static str)> {
-        let rfc = self.variant == Variant::Rfc9332;
         match Gains::of_rtts(self) {
-            _ if rfc && self.typical_rtt.is_some() => Err(("typical_rtt", "is of variant linux only")),
-            _ if rfc && self.drop_enqueue => Err(("drop_enqueue", "is of variant linux only")),
-            _ if rfc && !self.drop_on_overload => Err(("overflow", "is of variant linux only")),
             _ if self.max_rtt.zip(self.typical_rtt).is_some_and(|(max, typical)| typical > max) => {
                 Err(("typical_rtt", "must not exceed max_rtt"))
             }

@@ -6,6 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::{Error, Form, Param, Parameters, Presence, Unit, Value, Words, number};
+use crate::qdisc::tc::DefaultLimit;
 use crate::rng::Rng;
 
 /// A parameter as reference pages and help show it.
@@ -84,6 +85,9 @@ fn read_onto<T: Parameters>(
         let problem = format!("{} needs {}: {}", T::NAME, missing.name, missing.unit.expects());
         return Err(Error::new("", if T::HINT.is_empty() { problem } else { format!("{problem}; {}", T::HINT) }));
     }
+    if let Some(name) = seen.iter().find(|name| params.foreign().contains(*name)) {
+        return Err(Error::new(name, of_another_variant(&params, name)));
+    }
     let derived = params.derive(&seen).map_err(|(name, problem)| Error::new(name, problem))?;
     seen.extend(derived.names);
     params.complete();
@@ -94,6 +98,23 @@ fn read_onto<T: Parameters>(
     }
     warnings.extend((!derived.open.is_empty()).then(|| format!("{}: {}", T::NAME, derived.open)));
     Ok((params, seen))
+}
+
+/// Why a parameter of another variant is refused, even with its default.
+fn of_another_variant<T: Parameters>(params: &T, name: &str) -> String {
+    let variant = T::PARAMS.iter().find(|param| param.name == "variant");
+    let has_it = |place: &usize| {
+        let mut other = params.clone();
+        variant.is_some_and(|param| (param.set)(&mut other, Value::Int(*place as u64)))
+            && !other.foreign().contains(&name)
+    };
+    let words = match variant.map(|param| param.unit) {
+        Some(Unit::Choice(words, _)) => words,
+        _ => &[],
+    };
+    let having: Vec<&str> = (0..words.len()).filter(has_it).map(|place| words[place]).collect();
+    let own = variant_of(params).unwrap_or_default();
+    format!("variant {own} of {} does not have it, only variant {} does: leave it out", T::NAME, having.join(", "))
 }
 
 /// The sentence that names what a text printed by `tc` does not hold, and what is assumed instead. `None` if it holds
@@ -435,9 +456,11 @@ pub(crate) fn random_params<T: Parameters>(rng: &mut Rng) -> T {
 
 /// Returns true if a line with these parameters would be accepted.
 fn is_sound<T: Parameters>(params: &T) -> bool {
-    let mut whole = params.clone();
+    let (mut whole, default) = (params.clone(), T::default());
+    let foreign = |param: &&Param<T>| params.foreign().contains(&param.name);
+    let is_own = T::PARAMS.iter().filter(foreign).all(|param| (param.get)(params) == (param.get)(&default));
     whole.complete();
-    whole.check().is_ok()
+    is_own && whole.check().is_ok()
 }
 
 /// Draws parameters for tests: about half of them from [`Param::corner`], as far as the values fit together.
@@ -480,6 +503,18 @@ pub(crate) fn corner_line<T: Parameters>(present: &T, rng: &mut Rng) -> String {
         }
     }
     line
+}
+
+/// The limit, if it has its default and the link does not decide it.
+pub(crate) fn default_limit<T: Parameters>(params: &T) -> Option<DefaultLimit> {
+    let param = T::PARAMS.iter().find(|param| param.name == "limit" && param.presence != Presence::Required)?;
+    let limit = params.assumed(param);
+    match (limit, param.unit) {
+        _ if limit != T::blank().assumed(param) => None,
+        (Value::Int(packets), Unit::Packets | Unit::PacketsAsSize) => Some(DefaultLimit::Packets(packets)),
+        (Value::Int(bytes), Unit::Size) => Some(DefaultLimit::Bytes(bytes)),
+        _ => None,
+    }
 }
 
 /// The word after `variant`, if the discipline has variants.

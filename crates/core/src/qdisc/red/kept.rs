@@ -37,7 +37,7 @@ const MOST_BURST: u32 = 1 << 20;
 /// Mean packet sizes in bytes that are tried in turn.
 const AVPKT: [u32; 13] = [1000, 1500, 500, 250, 125, 64, 32, 8, 1, 4000, 8000, 32_000, 65_535];
 /// The names of the parameters that [`Kept::found`] sets.
-pub const NAMES: &[&str] = &["avpkt", "burst", "bandwidth", "probability"];
+const NAMES: &[&str] = &["bandwidth", "avpkt", "burst", "probability"];
 
 impl Kept {
     /// Whether the text has none of the values.
@@ -72,10 +72,12 @@ impl Kept {
             probability = f64::from((u32::MAX >> plog).wrapping_mul(delta)) / 4_294_967_296.0;
         }
         // What none of the values gives is assumed, and said to be.
-        let names: &[&str] = match (self.plog, self.scell_log) {
-            (Some(_), _) => NAMES,
-            (None, Some(_)) => &NAMES[..3],
-            (None, None) => &NAMES[..2],
+        let names: &[&str] = match (self.ewma, self.plog, self.scell_log) {
+            (None, ..) => &NAMES[3..],
+            (_, Some(_), Some(_)) => NAMES,
+            (_, Some(_), None) => &NAMES[1..],
+            (_, None, Some(_)) => &NAMES[..3],
+            (_, None, None) => &NAMES[1..3],
         };
         Ok((Found { avpkt, burst, bandwidth, probability }, Derived { names, open }))
     }
