@@ -10,8 +10,10 @@ from __future__ import annotations
 import io
 import json
 import os
+import random
 import re
 import shutil
+import struct
 import subprocess
 import tarfile
 import tomllib
@@ -125,6 +127,16 @@ class Tc:
 
     def ask(self, lines: list[str]) -> list[Sent]:
         """Passes each line, without the word tc, to tc."""
+        return [parse(answer) for answer in self.answers(lines)]
+
+    def messages(self, lines: list[str]) -> list[bytes | None]:
+        """The options that tc sends for each line; none where it refuses it."""
+        hexadecimal = (answer.partition("\t")[0] for answer in self.answers(lines))
+        found = [dict(attributes(bytes.fromhex(message)[16 + 20 :])) if message else None for message in hexadecimal]
+        return [None if one is None else one.get(TCA_OPTIONS, b"") for one in found]
+
+    def answers(self, lines: list[str]) -> list[str]:
+        """For each line the message in hexadecimal, a tab, and the output of tc."""
         environment = {
             **os.environ,
             "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin:{places.home() / 'debian' / 'bin'}",
@@ -135,7 +147,7 @@ class Tc:
         text = "".join(f"{line}\n" for line in lines)
         asked = ["unshare", "-rn", "sh", "-c", SCRIPT]
         done = subprocess.run(asked, input=text, capture_output=True, text=True, check=True, env=environment)
-        answers = [parse(line) for line in done.stdout.splitlines()]
+        answers = done.stdout.splitlines()
         assert len(answers) == len(lines)
         return answers
 
@@ -165,7 +177,14 @@ def read(text: str) -> dict[str, Any] | str:
         value: dict[str, Any] = _core.qdisc(text)
     except _core.Error as error:
         return str(error)
+    del value["warnings"]
     return value
+
+
+def warnings(text: str) -> list[str]:
+    """The warnings about a line that is read."""
+    said: list[str] = _core.qdisc(text)["warnings"]
+    return said
 
 
 def for_tc(spec: dict[str, Any]) -> str | None:
@@ -212,7 +231,7 @@ LINES = tomllib.loads((ROOT / "tests" / "tc_lines.toml").read_text())["line"]
 
 
 def is_printed(text: str) -> bool:
-    return re.search(r"^(qdisc|class) ", text, re.M) is not None
+    return re.search(r"^(qdisc|class) |^\[", text, re.M) is not None
 
 
 def command_of(text: str) -> str:
@@ -241,7 +260,11 @@ def test_a_line_is_read_or_refused_with_a_sentence_that_says_what_to_do(line: di
         assert isinstance(spec, dict), spec
         if "becomes" in line:
             assert spec == read(line["becomes"])
-            assert _core.qdisc(line["text"]) == _core.qdisc(line["becomes"])
+        if "warns" in line:
+            assert [said for said in warnings(line["text"]) if line["warns"] in said]
+        # What is printed is read again, and printed the same.
+        assert read(spec["full"]) == spec
+        assert warnings(spec["full"]) == []
 
 
 def test_tc_takes_what_we_take_and_means_the_same(tc: Tc) -> None:
@@ -280,6 +303,152 @@ def test_two_lines_that_differ_are_seen_to_differ(tc: Tc) -> None:
         answer = tc.options_of([text])[0]
         with pytest.raises(AssertionError, match="attributes"):
             assert_same(tc, [(text, mine, answer)])
+
+
+# Generated lines.
+
+NUMBERS = """
+0 1 2 3 5 7 10 25 100 127 128 600 1000 1024 1514 3000 15000 60000 65535 65536 100000 1000000 4294967295 4294967296
+0x10 0X1f 1e3 1.5 10.9 .5 5. 1.2.3 12x x 1e 1e99 0.02 1e-2 1.0
+"""
+UNITS = """
+k kb Kb K m mb gb kbit Kbit mbit gbit tbit kibit bit bps kbps mbps KiBps s sec secs ms msec MSECS us usec ns min % b
+"""
+NEEDED = {
+    "red": "limit 400000 avpkt 1000 bandwidth 10mbit",
+    "choke": "limit 1000 bandwidth 10mbit",
+    "tbf": "rate 1mbit burst 5k limit 90k",
+}
+UNASKED = {"noqueue", "blue", "ccaq", "htb", "dualpi2", "pfifo_head_drop"}
+"""Disciplines without parameters, those that this tc does not have, and htb, whose parameters are a class's."""
+STRICTER = [
+    " must be ",  # the kernel, or we, have a bound
+    "must not be ",
+    "must be",
+    "leading zero means octal",
+    "is too small",
+    "is too large",
+    "too low",
+    "does not fit",
+    "leaves less than 2",
+    "names a band",
+    "too long",
+    "holds packets back for more",
+    "the device's own speed",
+    "hexadecimal",
+    "too large",
+]
+"""Parts of our messages about lines that tc accepts: the kernel refuses them, or they are beyond our bounds."""
+PRINTED = re.compile(r"\d(p|b|sec|%|ns|nsec|Kb|B)\b|sfq .*\bno(headdrop|harddrop|ecn)\b")
+"""Forms that tc prints, or that are ours, and that it does not accept everywhere."""
+
+
+def generated(rng: random.Random, kind: str, params: list[dict[str, Any]]) -> str:
+    """A line with one to four parameters of the discipline, with any values."""
+    words = [kind, NEEDED.get(kind, "")]
+    for _ in range(rng.randint(1, 4)):
+        param = rng.choice(params)
+        name = rng.choice([param["name"], *ALIASES.get(f"{kind} {param['name']}", [])])
+        if param["off"] is not None:
+            words.append(rng.choice([name, param["off"]]))
+        elif param["expects"].startswith("no value"):
+            words.append(rng.choice(param["expects"].partition(": ")[2].split(", ")))
+        elif rng.random() < 0.3 and param["default"]:
+            words += [name, param["default"]]
+        else:
+            words += [name, rng.choice(NUMBERS.split()) + rng.choice(["", "", *UNITS.split()])]
+    return " ".join(" ".join(words).split())
+
+
+ALIASES = {
+    "red adaptive": ["adaptative"],
+    "tbf burst": ["buffer", "maxburst", "b", "bur"],
+    "tbf mtu": ["minburst"],
+    "tbf latency": ["lat"],
+    "tbf limit": ["lim", "l"],
+}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in UNASKED])
+def test_generated_lines_are_taken_and_read_as_by_tc(tc: Tc, kind: str) -> None:
+    """What tc accepts, and what it then sends. Where we are stricter, the message says that a bound is why."""
+    rng = random.Random(f"lines of {kind}")
+    (table,) = [one for one in _core.catalogue("disciplines") if one["name"] == kind]
+    others = ("printed by", "RED: printed")
+    params = [one for one in table["params"] if not one["ours"] and not one["doc"].startswith(others)]
+    params = [one for one in params if not re.search("can not be had here|ignored", one["expects"])]
+    lines = sorted({generated(rng, kind, params) for _ in range(120)})
+    pairs, faults = [], []
+    for line, answer in zip(lines, tc.options_of(lines), strict=True):
+        spec = read(line)
+        if isinstance(spec, dict) and not answer.accepted:
+            if not PRINTED.search(line):
+                faults.append(f"{line}: tc refuses it ({answer.said}); ours: {spec['full']}")
+        elif isinstance(spec, str) and answer.accepted:
+            if not any(part in spec for part in STRICTER):
+                faults.append(f"{line}: tc takes it; ours: {spec}")
+        elif isinstance(spec, dict):
+            pairs.append((line, str(for_tc(spec)), answer))
+    assert not faults, "\n".join(faults)
+    assert_same(tc, pairs)
+    assert len(pairs) > 8
+
+
+IMPAIR = [
+    "delay {t}", "latency {t} {t}", "delay {t} {t} {p}", "del {t} {t} distribution normal", "loss {p}", "loss {p} {p}",
+    "drop {p}", "loss random {p}", "loss state {p}", "loss state {p} {p} {p} {p} {p}", "loss gemodel {p}",
+    "loss gemodel {p} {p} {p} {p}", "ecn", "reorder {p}", "reorder {p} {p}", "gap {n}", "duplicate {p}", "dup {p} {p}",
+    "distribution pareto", "slot {t}", "slot {t} {t}", "slot {t} {t} packets {n}", "slot {t} {t} packets {n} bytes {s}",
+    "slot distribution normal {t} {t}", "slot {t} bytes {s} packets {n}", "los {p}", "e", "nonsense {n}",
+]  # fmt: skip
+OF_NETEM = struct.Struct("=6I")
+
+
+def netem(data: bytes) -> dict[int, bytes]:
+    """netem's structure and its attributes. One that is all zero is as if it were absent."""
+    found = dict(attributes(data[OF_NETEM.size :]))
+    return {-1: data[: OF_NETEM.size], **{key: value for key, value in found.items() if any(value)}}
+
+
+def test_generated_impairments_are_taken_and_read_as_by_tc(tc: Tc) -> None:
+    rng = random.Random("netem")
+    times = ["0", "1", "800", "10ms", "1.5ms", "100us", "1s", "20msecs", "300MS", "2x", "0.25ms", "1e4", "12ns"]
+    shares = ["0%", "1%", "0.3%", "25%", "100", "50.5%", "101%", "1e-1%", "3x", "0.001%"]
+    numbers, sizes = ["0", "1", "5", "32", "0x10", "1.5", "-1"], ["0", "1500", "64k", "1mbit", "3q"]
+    fill = {"{t}": times, "{p}": shares, "{n}": numbers, "{s}": sizes}
+    lines = set()
+    for _ in range(700):
+        parts = [rng.choice(IMPAIR) for _ in range(rng.randint(1, 3))]
+        words = ["limit", rng.choice(["1000", "1k", "1000mbit", "0x10", "7", "1.9"]), *" ".join(parts).split()]
+        lines.add(" ".join(rng.choice(fill[word]) if word in fill else word for word in words))
+    asked = sorted(lines)
+    pairs, faults, refused = [], [], 0
+    for line, answer in zip(asked, tc.messages([f"qdisc add dev lo root netem {line}" for line in asked]), strict=True):
+        try:
+            own = _core.impair(line)["words"]
+        except _core.Error as error:
+            own, said = None, str(error)
+        if own is None and answer is not None:
+            # A bound of ours: netem's tables have no more.
+            if "at most a day" not in said and "whole number" not in said:
+                faults.append(f"{line}: tc takes it; ours: {said}")
+        elif own is not None and answer is None:
+            if "ns" not in line:
+                faults.append(f"{line}: tc refuses it; ours: {own}")
+        elif own is not None and answer is not None:
+            pairs.append((line, own, answer))
+        else:
+            refused += 1
+    assert not faults, "\n".join(faults)
+    assert len(pairs) > 60
+    assert refused > 60
+    ours = tc.messages([f"qdisc add dev lo root netem {own}" for _, own, _ in pairs])
+    differing = [
+        f"{line!r} is read as {own!r}"
+        for (line, own, theirs), mine in zip(pairs, ours, strict=True)
+        if mine is None or netem(mine) != netem(theirs)
+    ]
+    assert not differing, "\n".join(differing)
 
 
 # The kernel's own tests.

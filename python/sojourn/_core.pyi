@@ -323,7 +323,13 @@ def paste(line: str, device: str) -> tuple[str | None, str]:
 
 def qdisc(line: str) -> dict[str, Any]:
     """Parses a discipline's line. Returns its `kind`, the line with every parameter (`full`), the line as `tc` accepts
-    it (`tc`, or null), and its `values` by name in base units.
+    it (`tc`, or null), and its `values` by name in base units. `warnings` has a sentence for each word that is easily
+    misread, and for what the text does not hold.
+    """
+
+def impair(words: str) -> dict[str, Any]:
+    """Parses netem's words, a `tc` command with them, or what `tc` prints. Returns the `words` as `tc` accepts them, and
+    `warnings` as `qdisc`.
     """
 
 def catalogue(what: str) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::Error;
+use crate::foreign;
 
 /// A value with its line in the file; no line if it came from `--set`, a sweep's range or a default.
 #[derive(Clone, PartialEq, Debug)]
@@ -105,6 +106,9 @@ impl Value {
 pub(crate) fn parse(source: &str) -> Result<Table, Error> {
     let lines = Lines::of(source);
     let root = DeTable::parse(source).map_err(|error| {
+        if let Some(kind) = foreign::kind(source.as_bytes()) {
+            return Error::of_file(kind);
+        }
         let line = error.span().map(|span| lines.at(span.start));
         Error::at(line, "", format!("not valid TOML: {}", error.message().replace('\n', " ")))
     })?;

@@ -10,6 +10,7 @@ mod document;
 mod draws;
 pub mod error;
 mod file;
+mod foreign;
 pub mod keys;
 mod path;
 mod pause;

@@ -138,7 +138,7 @@ impl LinkDraft<'_> {
                 let scale = Scale { bdp: bdp(&self.rate, longest_rtt), packet: self.packet() };
                 let (qdisc, changes) = disciplines(field, &scale, duration)?;
                 let later = changes.iter().map(|(_, change)| change.spec());
-                let said = [&qdisc].into_iter().chain(later).flat_map(|spec| self.advise(spec));
+                let said = [&qdisc].into_iter().chain(later).flat_map(|spec| self.advise(spec, longest_rtt));
                 said.for_each(|sentence| field.warn(&sentence));
                 (qdisc, changes)
             }
@@ -166,8 +166,8 @@ impl LinkDraft<'_> {
         self.linklayer.bytes(u64::from(PACKET + self.overhead)) as u32
     }
 
-    /// Returns warnings about a discipline on this link.
-    fn advise(&self, qdisc: &Spec) -> Vec<String> {
+    /// Returns warnings about a discipline on this link, with the longest RTT of the flows through it.
+    fn advise(&self, qdisc: &Spec, longest_rtt: Span) -> Vec<String> {
         let constant = matches!(&self.rate, Capacity::Steps(steps) if steps.len() == 1);
         let context = qdisc::Context {
             mtu: self.packet(),
@@ -177,7 +177,11 @@ impl LinkDraft<'_> {
             skb: 0,
             seed: 0,
         };
-        qdisc.advice(&context, constant)
+        let mut said = qdisc.advice(&context, constant);
+        if constant {
+            said.extend(qdisc.short_limit(context.rate, context.mtu, longest_rtt));
+        }
+        said
     }
 }
 
@@ -256,13 +260,13 @@ fn change(line: &Field<'_>, scale: &Scale, present: Option<&Spec>) -> Result<Qdi
 /// Reads a `tc` line whose sizes may be in bdp.
 fn discipline(field: &Field<'_>, scale: &Scale) -> Result<Spec, Error> {
     let own = tc::own_words(field.text()?).map_err(|error| field.fault(error.to_string()))?;
-    own.warnings.iter().for_each(|warning| field.warn(warning));
     let line = scale.without_bdp(&own.line);
     let first = line.split_ascii_whitespace().next().unwrap_or_default();
     if let Some(spec) = Spec::of_linux(&line).or_else(|| Spec::of_outside(&line, field.outside())) {
+        own.warnings.iter().for_each(|warning| field.warn(warning));
         return Ok(spec);
     }
-    match Spec::parse(&line) {
+    match Spec::of_words(tc::OwnWords { line: line.clone(), ..own }) {
         Ok((spec, warnings)) => {
             warnings.iter().for_each(|warning| field.warn(warning));
             Ok(spec)
@@ -382,7 +386,8 @@ fn is_trace(rate: &Capacity) -> bool {
 
 /// Reads a hop's `impair`. `None` if the options have no effect, so that a sweep can begin with "".
 fn impair(field: &Field<'_>) -> Result<Option<Box<Impair>>, Error> {
-    let impair: Impair = field.text()?.parse().map_err(|error: tc::Error| field.fault(error.to_string()))?;
+    let (impair, warnings) = Impair::read(field.text()?).map_err(|error| field.fault(error.to_string()))?;
+    warnings.iter().for_each(|warning| field.warn(warning));
     Ok(Some(impair).filter(|impair| *impair != Impair::default()).map(Box::new))
 }
 
@@ -477,6 +482,16 @@ fn steps<T>(
     duration: Time,
     mut read: impl FnMut(&Field<'_>) -> Result<T, Error>,
 ) -> Result<Vec<(Time, T)>, Error> {
+    let is_text = |item: &Field<'_>| matches!(item.value.kind, Kind::Text(_));
+    if items.first().is_some_and(|first| first.time().is_err()) && items.iter().all(is_text) {
+        let problem = format!(
+            "a list here has a time for each value: a step from then on; to compare these values write under [sweep]: \
+             \"{}\" = {}",
+            field.address,
+            field.value.written()
+        );
+        return Err(field.fault(problem));
+    }
     let mut steps: Vec<(Time, T)> = Vec::with_capacity(items.len());
     for item in items {
         let [time, value] = item.pair()?;

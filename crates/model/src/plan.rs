@@ -15,6 +15,7 @@ use crate::document::{self, Kind, Table, Value};
 use crate::draws;
 use crate::error::Error;
 use crate::file;
+use crate::foreign;
 use crate::read::Context;
 use crate::scenario::{Host, Scenario, TraceFile};
 use crate::sweep::{MOST_RUNS, Sweep};
@@ -299,6 +300,9 @@ fn text(source: &[u8]) -> Result<&str, Error> {
         return Err(Error::of_file(format!("larger than {LARGEST_FILE} bytes: this is no scenario file")));
     }
     std::str::from_utf8(source).map_err(|error| {
+        if let Some(kind) = foreign::kind(source) {
+            return Error::of_file(kind);
+        }
         let line = source[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
         Error::at(u32::try_from(line).ok(), "", "no text in UTF-8: expected a scenario file in TOML")
     })

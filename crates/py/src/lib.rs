@@ -55,6 +55,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(outside::refuse_outside, module)?)?;
     module.add_function(wrap_pyfunction!(replay::replay, module)?)?;
     module.add_function(wrap_pyfunction!(replay::qdisc, module)?)?;
+    module.add_function(wrap_pyfunction!(replay::impair, module)?)?;
     module.add_function(wrap_pyfunction!(replay::paste, module)?)?;
     module.add_function(wrap_pyfunction!(replay::rate, module)?)?;
     module.add_function(wrap_pyfunction!(replay::as_in, module)?)?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use sojourn_core::netem;
 use sojourn_core::qdisc::external::{Maker, refuse_name};
 use sojourn_core::qdisc::linux::Version;
 use sojourn_core::qdisc::tc::{Spec, Value, own_words, rate_meant};
@@ -89,10 +90,11 @@ fn asked(
 /// Parses a discipline's line. Returns its `kind`, the line with every parameter (`full`), the line as `tc` accepts it
 /// (`tc`; null if no stock kernel has the discipline), and its `values` by name: numbers of packets or bytes,
 /// nanoseconds, bits per second, truth values, the index of a choice, or `3p` for packets where a time is usual; null
-/// if a parameter is not set.
+/// if a parameter is not set. `warnings` has a sentence for each word that is easily misread, and for what the text does
+/// not hold.
 #[pyfunction]
 pub fn qdisc<'py>(py: Python<'py>, line: &str) -> PyResult<Bound<'py, PyAny>> {
-    let (spec, _) = Spec::parse(line).map_err(|error| Error::new_err(format!("{line}: {error}")))?;
+    let (spec, warnings) = Spec::parse(line).map_err(|error| Error::new_err(format!("{line}: {error}")))?;
     let values: serde_json::Map<String, serde_json::Value> = spec
         .values()
         .into_iter()
@@ -108,8 +110,18 @@ pub fn qdisc<'py>(py: Python<'py>, line: &str) -> PyResult<Bound<'py, PyAny>> {
             (name.to_owned(), value)
         })
         .collect();
-    let said = serde_json::json!({ "kind": spec.kind(), "full": spec.full(), "tc": spec.tc_full(), "values": values });
+    let said = serde_json::json!({
+        "kind": spec.kind(), "full": spec.full(), "tc": spec.tc_full(), "values": values, "warnings": warnings
+    });
     python(py, &said)
+}
+
+/// Parses netem's words, a `tc` command with them, or what `tc` prints. Returns the `words` as `tc` accepts them, and
+/// `warnings` as [`qdisc`].
+#[pyfunction]
+pub fn impair<'py>(py: Python<'py>, words: &str) -> PyResult<Bound<'py, PyAny>> {
+    let (params, warnings) = netem::Params::read(words).map_err(|error| Error::new_err(format!("{words}: {error}")))?;
+    python(py, &serde_json::json!({ "words": params.to_string(), "warnings": warnings }))
 }
 
 /// The `tc` command that adds a discipline to a device (None if no stock kernel has it), and a note about its

@@ -2,6 +2,7 @@
 //! four standard errors.
 
 use alloc::string::{String, ToString};
+use alloc::vec;
 use alloc::vec::Vec;
 
 use proptest::prelude::*;
@@ -185,8 +186,6 @@ fn reordered_packets_go_at_once_and_have_their_share() {
     let at_once: Vec<u64> =
         left.iter().filter(|&&(n, at)| at == Time(1_000_000 + n * 1_000_000)).map(|one| one.0).collect();
     assert!(at_once.iter().enumerate().all(|(i, &n)| n == 4 + 5 * i as u64), "{at_once:?}");
-    // Likewise a gap by itself.
-    assert_eq!("delay 10ms gap 5".parse::<Params>(), "delay 10ms reorder 100% gap 5".parse());
 }
 
 #[test]
@@ -280,8 +279,8 @@ fn errors_name_the_word_and_what_was_expected() {
     let error = |words: &str| words.parse::<Params>().expect_err(words).to_string();
     for (words, expected) in [
         (
-            "los 1%",
-            "\"los\": expected one of limit, delay, distribution, loss, ecn, duplicate, reorder, gap, slot; did you mean \"loss\"?",
+            "lost 1%",
+            "\"lost\": expected one of limit, delay, distribution, loss, ecn, duplicate, reorder, gap, slot; did you mean \"loss\"?",
         ),
         ("loss 101%", "\"101%\": after loss: expected a percentage, random, state or gemodel"),
         ("loss gemodel", "after loss gemodel: expected a percentage such as 1% or 0.5%"),
@@ -294,9 +293,63 @@ fn errors_name_the_word_and_what_was_expected() {
         ("rate 1mbit", "\"rate\": expected the hop's own rate"),
         ("slot 2ms 1ms", "\"1ms\": after slot 2ms: expected at least as much"),
         ("ecn", "\"ecn\": expected a loss that marks"),
+        ("gap 5 delay 10ms", "\"gap\": needs a chance of reorder, as in tc; expected both, such as reorder 25% gap 5"),
+        ("loss 1% loss 2%", "\"loss\": loss is given twice, which tc refuses: leave one out"),
+        (
+            "fq_codel limit 5",
+            "\"fq_codel\": expected one of limit, delay, distribution, loss, ecn, duplicate, reorder, gap, slot",
+        ),
+        ("qdisc codel 1: root limit 5p", "\"codel\": is a discipline for the key qdisc; expected the words of netem"),
+        (
+            "slot 1ms bytes 3000 packets 5",
+            "\"packets\": expected one of limit, delay, distribution, loss, ecn, duplicate, reorder, gap, slot",
+        ),
     ] {
         assert_eq!(error(words), expected);
     }
+}
+
+#[test]
+fn what_tc_prints_is_read_whole_and_what_it_does_not_hold_is_said() {
+    let read = |text: &str| {
+        let (params, warnings) = Params::read(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        (params.to_string(), warnings)
+    };
+    let whole = "qdisc netem 8001: dev eth0 root refcnt 2 limit 1000 delay 100ms  10ms 25% loss gemodel p 1% r 10% 1-h 70% 1-k \
+                 0.1% duplicate 1% reorder 25% 50% ecn  gap 5\n Sent 0 bytes 0 pkt (dropped 0, overlimits 0 requeues 0)";
+    let line = "limit 1000 delay 100ms 10ms 25% loss gemodel 1% 10% 70% 0.1% ecn duplicate 1% reorder 25% 50% gap 5";
+    let uniform = "netem: what tc printed does not hold the distribution of the jitter; assumed: distribution uniform";
+    assert_eq!(read(whole), (line.into(), vec![uniform.into()]));
+    let json = r#"[{"kind":"netem","handle":"8001:","dev":"eth0","root":true,"refcnt":2,"options":{"limit":1000,
+        "delay":{"delay":0.1,"jitter":0.01,"correlation":0.25},"loss-gemodel":{"p":0.01,"r":0.1,"1-h":0.7,"1-k":0.001},
+        "duplicate":{"duplicate":0.01,"correlation":0},"reorder":{"reorder":0.25,"correlation":0.5},"ecn":true,"gap":5}}]"#;
+    assert_eq!(read(json), (line.into(), vec![uniform.into()]));
+    for (text, line, warnings) in [
+        (
+            "qdisc netem 1: root limit 1000 loss state p13 1% p31 99% p32 0% p23 100% p14 0%",
+            "limit 1000 loss state 1% 99% 0% 100% 0%",
+            0,
+        ),
+        (
+            "qdisc netem 1: root limit 1000 slot distribution 10ms 2ms packets 5",
+            "limit 1000 slot distribution uniform 10ms 2ms packets 5",
+            1,
+        ),
+        ("qdisc netem 1: root limit 1000 delay 10ms seed 13378123", "limit 1000 delay 10ms", 1),
+        ("tc qdisc add dev eth0 root netem delay 10ms", "delay 10ms", 0),
+        ("netem lim 1000mbit delay 300ms 15ms dis normal", "limit 131072000 delay 300ms 15ms distribution normal", 0),
+        // As in tc, a second delay keeps the jitter.
+        ("delay 10ms 2ms delay 20ms", "delay 20ms 2ms", 1),
+        ("limit 10 delay 1ms limit 20", "limit 20 delay 1ms", 1),
+        ("slot 800 1000", "slot 800ns 1us", 0),
+        ("delay 1.5us", "delay 1us", 0),
+        ("delay 1500ns", "delay 1500ns", 0),
+        ("loss 1e-1%", "loss 0.1%", 0),
+    ] {
+        let (found, said) = read(text);
+        assert_eq!((found.as_str(), said.len()), (line, warnings), "{text}: {said:?}");
+    }
+    assert_eq!(read("limit 10 limit 20").1, ["netem: limit 10, then limit 20: as in tc, the last one counts"]);
 }
 
 proptest! {

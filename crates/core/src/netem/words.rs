@@ -2,20 +2,40 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::fmt::{self, Write};
 use core::str::FromStr;
 
 use super::{Chance, Distribution, LONGEST, Loss, Params, Slot, Wait};
-use crate::qdisc::param::number::{SIZE, TIME, scaled, whole};
-use crate::qdisc::tc::{Error, nearest};
+use crate::qdisc::param::number::{SIZE, TIME, TIME_NS, truncated, whole};
+use crate::qdisc::tc::{Error, OwnWords, nearest, own_words};
 use crate::units::Span;
 
-const KEYS: [&str; 9] = ["limit", "delay", "distribution", "loss", "ecn", "duplicate", "reorder", "gap", "slot"];
+/// netem's keys in the order in which `tc` compares an abbreviation with them.
+const KEYS: [&str; 14] = [
+    "limit",
+    "latency",
+    "delay",
+    "loss",
+    "drop",
+    "ecn",
+    "reorder",
+    "corrupt",
+    "gap",
+    "duplicate",
+    "distribution",
+    "rate",
+    "slot",
+    "seed",
+];
+/// Keys that can be had here, for messages.
+const KNOWN: [&str; 9] = ["limit", "delay", "distribution", "loss", "ecn", "duplicate", "reorder", "gap", "slot"];
 
 /// Reads a percentage and rounds it to the nearest of 2^32 - 1 steps, as netem does.
 pub(super) fn percent(word: &str) -> Option<u32> {
     let number = word.strip_suffix('%').unwrap_or(word);
-    let plain = number.bytes().all(|b| b.is_ascii_digit() || b == b'.') && number.len() <= 20;
+    let plain = number.len() <= 40 && number.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    let plain = plain && number.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'-' | b'+'));
     let value: f64 = number.parse().ok().filter(|_| plain)?;
     (value <= 100.0).then(|| libm::rint(value / 100.0 * f64::from(u32::MAX)) as u32)
 }
@@ -39,12 +59,10 @@ impl<'a> Words<'a> {
         read(word).ok_or_else(|| Error::new(word, format!("after {key}: expected {expected}")))
     }
 
-    /// Reads the next word like [`Words::must`] if it begins like a number.
+    /// Reads the next word like [`Words::must`] if it begins with a digit.
     fn may<T>(&mut self, key: &str, expected: &str, read: impl Fn(&str) -> Option<T>) -> Result<Option<T>, Error> {
         match self.words.peek() {
-            Some(word) if word.starts_with(|c: char| c.is_ascii_digit() || c == '.') => {
-                self.must(key, expected, read).map(Some)
-            }
+            Some(word) if word.starts_with(|c: char| c.is_ascii_digit()) => self.must(key, expected, read).map(Some),
             _ => Ok(None),
         }
     }
@@ -53,9 +71,10 @@ impl<'a> Words<'a> {
         self.must(key, "a percentage such as 1% or 0.5%", percent)
     }
 
-    fn chance(&mut self, key: &str) -> Result<Chance, Error> {
+    /// Reads a chance and its correlation, which is the `earlier` one if the line gives none.
+    fn chance(&mut self, key: &str, earlier: Chance) -> Result<Chance, Error> {
         let share = self.percent(key)?;
-        let correlation = self.may(key, "a correlation such as 25%", percent)?.unwrap_or(0);
+        let correlation = self.may(key, "a correlation such as 25%", percent)?.unwrap_or(earlier.correlation);
         Ok(Chance { share, correlation })
     }
 
@@ -76,65 +95,147 @@ impl<'a> Words<'a> {
     }
 }
 
+/// Reads a time as `tc` does, in whole microseconds. A time in ns, which `tc` does not know here, is exact.
 fn time(word: &str) -> Option<Span> {
-    scaled(word, TIME, 1).ok().map(Span).filter(|span| *span <= LONGEST)
+    let in_ns = word.ends_with(['s', 'c']) && word.contains("ns");
+    let ns =
+        if in_ns { truncated(word, TIME, 1) } else { truncated(word, TIME, 1_000).map(|us| us.saturating_mul(1_000)) };
+    ns.ok().map(Span).filter(|span| *span <= LONGEST)
+}
+
+/// Reads a time of a slot, which `tc` hands to the kernel in nanoseconds.
+fn time_ns(word: &str) -> Option<Span> {
+    truncated(word, TIME_NS, 1).ok().map(Span).filter(|span| *span <= LONGEST)
+}
+
+/// Reads a number of packets as `tc` does: as a size, so that `1k` is 1024.
+fn packets(word: &str) -> Option<u32> {
+    let number = whole(word, "p").or_else(|_| truncated(word, SIZE, 8)).ok()?;
+    u32::try_from(number).ok()
+}
+
+/// What has been read of a line.
+#[derive(Default)]
+struct Reading {
+    params: Params,
+    distribution: Option<Distribution>,
+    /// The words of each key that was read.
+    given: Vec<(&'static str, String)>,
+    warnings: Vec<String>,
 }
 
 impl FromStr for Params {
     type Err = Error;
 
-    /// Reads the words that follow `netem` in `tc`.
+    /// Reads the words that follow `netem` in `tc`, as [`Params::read`] without its warnings.
     fn from_str(line: &str) -> Result<Params, Error> {
-        let mut words = Words { words: line.split_ascii_whitespace().peekable() };
-        let (mut params, mut distribution) = (Params::default(), None);
-        while let Some(key) = words.words.next() {
-            match key {
-                "limit" => {
-                    let count = |word: &str| whole(word, "p").ok().and_then(|n| u32::try_from(n).ok());
-                    params.limit = words.must(key, "a number of packets", count)?;
-                }
-                "delay" | "latency" => {
-                    params.delay = words.time(key)?;
-                    params.jitter = words.may(key, "a jitter such as 2ms, at most a day", time)?.unwrap_or_default();
-                    params.delay_correlation = words.may(key, "a correlation such as 25%", percent)?.unwrap_or(0);
-                }
-                "distribution" => distribution = Some(words.distribution(key)?),
-                "loss" | "drop" => params.loss = loss(&mut words, key)?,
-                "ecn" => params.ecn = true,
-                "duplicate" => params.duplicate = words.chance(key)?,
-                "reorder" => params.reorder = words.chance(key)?,
-                "gap" => {
-                    params.gap = words.must(key, "a whole number", |word| whole(word, "").ok()?.try_into().ok())?
-                }
-                "slot" => params.slot = Some(slot(&mut words, key)?),
-                "corrupt" => return Err(Error::new(key, "a corrupted segment is lost to TCP: expected loss".into())),
-                "rate" => return Err(Error::new(key, "expected the hop's own rate".into())),
-                "seed" => return Err(Error::new(key, "the run's seed gives it".into())),
-                _ => return Err(unknown(key)),
-            }
+        Params::read(line).map(|(params, _)| params)
+    }
+}
+
+impl Params {
+    /// Reads the words that follow `netem` in `tc`, a whole `tc` command, or the output of `tc qdisc show`, also as JSON.
+    /// Also returns warnings about words that are accepted but easily misread, and about what the text does not hold.
+    ///
+    /// # Errors
+    /// A word that is none of netem's, or that means nothing for a link here.
+    pub fn read(text: &str) -> Result<(Params, Vec<String>), Error> {
+        let OwnWords { line, printed, warnings } = own_words(text)?;
+        let own = line.strip_prefix("netem").filter(|rest| rest.is_empty() || rest.starts_with(' '));
+        if own.is_none() && (printed || line != text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")) {
+            let kind = line.split(' ').next().unwrap_or_default();
+            return Err(Error::new(kind, "is a discipline for the key qdisc; expected the words of netem".into()));
         }
-        params.jittered(distribution)?.ordered()
+        let mut words = Words { words: own.unwrap_or(&line).split_ascii_whitespace().peekable() };
+        let mut reading = Reading { warnings, ..Reading::default() };
+        while let Some(key) = words.words.next() {
+            reading.key(key, &mut words)?;
+        }
+        if printed && reading.params.jitter > Span::ZERO {
+            let text =
+                "netem: what tc printed does not hold the distribution of the jitter; assumed: distribution uniform";
+            reading.warnings.push(text.into());
+        }
+        let Reading { params, distribution, warnings, .. } = reading;
+        Ok((params.jittered(distribution)?.ordered()?, warnings))
+    }
+}
+
+impl Reading {
+    /// Reads a key and its values.
+    fn key<'w>(&mut self, word: &'w str, words: &mut Words<'w>) -> Result<(), Error> {
+        let name = KEYS.into_iter().find(|name| name.starts_with(word)).ok_or_else(|| unknown(word))?;
+        // Two names of the same.
+        let key = match name {
+            "latency" => "delay",
+            "drop" => "loss",
+            name => name,
+        };
+        let before = words.words.clone();
+        let params = &mut self.params;
+        match key {
+            "limit" => params.limit = words.must(key, "a number of packets, such as 1000 or 1k", packets)?,
+            // A second delay keeps the jitter of the first, as in tc, unless it has one.
+            "delay" => {
+                params.delay = words.time(key)?;
+                if let Some(jitter) = words.may(key, "a jitter such as 2ms, at most a day", time)? {
+                    params.jitter = jitter;
+                    let correlation = words.may(key, "a correlation such as 25%", percent)?;
+                    params.delay_correlation = correlation.unwrap_or(params.delay_correlation);
+                }
+            }
+            "distribution" => self.distribution = Some(words.distribution(key)?),
+            "loss" if params.loss != Loss::Random(Chance::NEVER) => {
+                return Err(Error::new(word, "loss is given twice, which tc refuses: leave one out".into()));
+            }
+            "loss" => params.loss = loss(words, key)?,
+            "ecn" => params.ecn = true,
+            "duplicate" => params.duplicate = words.chance(key, params.duplicate)?,
+            "reorder" => params.reorder = words.chance(key, params.reorder)?,
+            "gap" => params.gap = words.must(key, "a whole number", |word| whole(word, "").ok()?.try_into().ok())?,
+            "slot" => params.slot = Some(slot(words, key, &mut self.warnings)?),
+            "seed" => {
+                let seed = words.must(key, "a whole number", |word| whole(word, "").ok())?;
+                self.warnings.push(format!("netem: seed {seed} is ignored: the run's seed gives the random numbers"));
+            }
+            "corrupt" => return Err(Error::new(key, "a corrupted segment is lost to TCP: expected loss".into())),
+            "rate" => return Err(Error::new(key, "expected the hop's own rate".into())),
+            _ => return Err(unknown(word)),
+        }
+        let read = before.clone().count() - words.words.clone().count();
+        let text = [word].into_iter().chain(before.take(read)).collect::<Vec<_>>().join(" ");
+        self.last_counts(key, text);
+        Ok(())
+    }
+
+    /// Warns if the key was given before: `tc` takes the last values, and so does this crate.
+    fn last_counts(&mut self, key: &'static str, text: String) {
+        match self.given.iter().rev().find(|(earlier, _)| *earlier == key) {
+            Some((_, one)) if *one == text => self.warnings.push(format!("netem: {text} is given twice")),
+            Some((_, one)) => self.warnings.push(format!("netem: {one}, then {text}: as in tc, the last one counts")),
+            None => {}
+        }
+        self.given.push((key, text));
     }
 }
 
 fn unknown(word: &str) -> Error {
-    let mut error = Error::new(word, format!("expected one of {}", KEYS.join(", ")));
-    error.nearest = nearest(word, KEYS.into_iter());
+    let mut error = Error::new(word, format!("expected one of {}", KNOWN.join(", ")));
+    error.nearest = nearest(word, KNOWN.into_iter());
     error
 }
 
 impl Params {
     /// Sets the distribution of the jitter, by default uniform. A distribution without a jitter is an error.
     fn jittered(mut self, distribution: Option<Distribution>) -> Result<Params, Error> {
-        if distribution.is_some() && self.jitter == Span::ZERO {
+        if distribution.is_some() && (self.jitter == Span::ZERO || self.delay == Span::ZERO) {
             return Err(Error::new("distribution", "expected delay with a jitter, such as delay 10ms 2ms".into()));
         }
         self.distribution = distribution.unwrap_or(Distribution::Uniform);
         Ok(self)
     }
 
-    /// Applies the rules of q_netem.c and netem: `reorder` needs a delay, and its default gap is 1. With a gap alone,
-    /// the chance of `reorder` is 100 %.
+    /// Applies the rules of q_netem.c: `reorder` needs a delay, its default gap is 1, and `gap` needs `reorder`.
     fn ordered(mut self) -> Result<Params, Error> {
         if self.reorder.share > 0 && self.delay == Span::ZERO {
             return Err(Error::new("reorder", "expected a delay that the reordered packets do not have".into()));
@@ -143,7 +244,8 @@ impl Params {
             self.gap = 1;
         }
         if self.gap > 0 && self.reorder.share == 0 {
-            self.reorder.share = u32::MAX;
+            let problem = "needs a chance of reorder, as in tc; expected both, such as reorder 25% gap 5";
+            return Err(Error::new("gap", problem.into()));
         }
         if self.ecn && self.loss == Loss::Random(Chance::NEVER) {
             return Err(Error::new("ecn", "expected a loss that marks".into()));
@@ -153,63 +255,77 @@ impl Params {
 }
 
 fn loss(words: &mut Words<'_>, key: &str) -> Result<Loss, Error> {
-    let next = |words: &mut Words<'_>, absent: u32| {
+    // tc prints the name of each share of a model before it, and does not accept it.
+    let next = |words: &mut Words<'_>, label: &str, absent: u32| {
+        words.words.next_if_eq(&label);
         words.may(key, "a percentage such as 1%", percent).map(|given| given.unwrap_or(absent))
     };
     match words.words.peek().copied() {
         Some("state") => {
             words.words.next();
+            words.words.next_if_eq(&"p13");
             let p13 = words.percent("loss state")?;
-            let p31 = next(words, u32::MAX - p13)?;
-            let p32 = next(words, 0)?;
-            let p23 = next(words, u32::MAX)?;
-            let p14 = next(words, 0)?;
+            let p31 = next(words, "p31", u32::MAX - p13)?;
+            let p32 = next(words, "p32", 0)?;
+            let p23 = next(words, "p23", u32::MAX)?;
+            let p14 = next(words, "p14", 0)?;
             Ok(Loss::State { p13, p31, p32, p23, p14 })
         }
         Some("gemodel") => {
             words.words.next();
+            words.words.next_if_eq(&"p");
             let p = words.percent("loss gemodel")?;
-            let r = next(words, u32::MAX - p)?;
+            let r = next(words, "r", u32::MAX - p)?;
             // A line of tc gives 1-h and 1-k; the model needs h and 1-k.
-            let h = u32::MAX - next(words, u32::MAX)?;
-            let lost_in_good = next(words, 0)?;
+            let h = u32::MAX - next(words, "1-h", u32::MAX)?;
+            let lost_in_good = next(words, "1-k", 0)?;
             Ok(Loss::Gemodel { p, r, h, lost_in_good })
         }
         Some("random") => {
             words.words.next();
-            words.chance("loss random").map(Loss::Random)
+            words.chance("loss random", Chance::NEVER).map(Loss::Random)
         }
         _ => {
             let word = words.words.peek().copied().unwrap_or_default();
             let problem = format!("after {key}: expected a percentage, random, state or gemodel");
             percent(word).ok_or_else(|| Error::new(word, problem))?;
-            words.chance(key).map(Loss::Random)
+            words.chance(key, Chance::NEVER).map(Loss::Random)
         }
     }
 }
 
-fn slot(words: &mut Words<'_>, key: &str) -> Result<Slot, Error> {
+fn slot(words: &mut Words<'_>, key: &str, warnings: &mut Vec<String>) -> Result<Slot, Error> {
+    const TIME: &str = "a time such as 10ms, at most a day (a bare number is ns)";
+    let is_number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
     let wait = if words.words.next_if_eq(&"distribution").is_some() {
-        let distribution = words.distribution("slot distribution")?;
-        Wait::Drawn(distribution, words.time("slot distribution")?, words.time("slot distribution")?)
+        let distribution = match words.words.peek().filter(|word| is_number(word)) {
+            Some(_) => {
+                let text =
+                    "netem: what tc printed does not hold the distribution of the slots; assumed: distribution uniform";
+                warnings.push(text.into());
+                Distribution::Uniform
+            }
+            None => words.distribution("slot distribution")?,
+        };
+        let mean = words.must("slot distribution", TIME, time_ns)?;
+        Wait::Drawn(distribution, mean, words.must("slot distribution", TIME, time_ns)?)
     } else {
-        let least = words.time(key)?;
-        let most = words.may(key, "a time of at least the first", time)?.unwrap_or(least);
+        let least = words.must(key, TIME, time_ns)?;
+        let most = words.may(key, "a time of at least the first", time_ns)?.unwrap_or(least);
         if most < least {
             return Err(Error::new(&most.to_string(), format!("after slot {least}: expected at least as much")));
         }
         Wait::Between(least, most)
     };
     let (mut packets, mut bytes) = (i32::MAX, i32::MAX);
-    loop {
-        if words.words.next_if_eq(&"packets").is_some() {
-            packets = words.amount("slot packets", |word| whole(word, "").ok())?;
-        } else if words.words.next_if_eq(&"bytes").is_some() {
-            bytes = words.amount("slot bytes", |word| scaled(word, SIZE, 8).ok().map(|bits| bits / 8))?;
-        } else {
-            return Ok(Slot { wait, packets, bytes });
-        }
+    let begins = |name: &'static str| move |word: &&str| !word.is_empty() && name.starts_with(*word);
+    if words.words.next_if(begins("packets")).is_some() {
+        packets = words.amount("slot packets", |word| whole(word, "").ok())?;
     }
+    if words.words.next_if(begins("bytes")).is_some() {
+        bytes = words.amount("slot bytes", |word| truncated(word, SIZE, 8).ok())?;
+    }
+    Ok(Slot { wait, packets, bytes })
 }
 
 impl fmt::Display for Params {

@@ -12,13 +12,14 @@
 //! - Linux 6.1 draws the place with a bias of at most 2^-32, which is not reproduced.
 //! - A packet that both CHOKe and the limit would drop counts as dropped by the limit.
 
-use super::param::{Param, Parameters, Unit, param};
-use super::red::{Action, AverageVars, Parms, Words};
+use super::param::{Derived, Field, Param, Parameters, Unit, Value, param};
+use super::red::{Action, AverageVars, Found, Kept, Parms, Words};
 use super::stats::numbers;
 use super::{Context, DropReason, Drops, Qdisc, Unchangeable};
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::units::{Rate, Time};
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -42,6 +43,8 @@ pub struct Params {
     pub probability: f64,
     /// Mark ECN-capable packets instead of dropping them, unless they match.
     pub ecn: bool,
+    /// The kernel's own values, until the others follow from them.
+    pub kept: Kept,
 }
 
 impl Default for Params {
@@ -55,12 +58,15 @@ impl Default for Params {
             burst: None,
             probability: 0.02,
             ecn: false,
+            kept: Kept::default(),
         }
     }
 }
 
 impl Parameters for Params {
     const NAME: &'static str = "choke";
+    const ASKED_BY_TC: &'static str = "bandwidth";
+    const DETAILS: &'static [&'static str] = &["avpkt", "burst", "bandwidth", "probability"];
     const DOC: &'static str = "RED that also drops a packet together with one of its flow drawn from the queue";
     const REPLACED: bool = true;
     const PARAMS: &'static [Param<Self>] = &[
@@ -80,13 +86,39 @@ impl Parameters for Params {
             .zero_unsent(),
         param!(Params.probability, Unit::Real, "drop probability at max").real_range(1e-9, 1.0),
         param!(Params.ecn, Unit::Flag("noecn"), "mark ECN-capable packets instead of drops without a match"),
+        param!(Params.kept.ewma as "ewma", Unit::Number, "printed by tc -d: burst follows from it")
+            .range(1, 31)
+            .shown(),
+        param!(Params.kept.plog as "Plog", Unit::Number, "printed by tc -d: probability follows from it")
+            .range(0, 31)
+            .shown(),
+        param!(Params.kept.scell_log as "Scell_log", Unit::Number, "printed by tc -d: bounds the bandwidth")
+            .range(0, 31)
+            .shown(),
     ];
+
+    fn derive(&mut self, seen: &[&'static str]) -> Result<Derived, (&'static str, String)> {
+        if self.kept.is_empty() {
+            return Ok(Derived::default());
+        }
+        let (found, derived) = self.kept.found(&self.words(), true, seen)?;
+        let Found { burst, .. } = found;
+        self.burst = Some(burst);
+        (self.avpkt, self.bandwidth, self.probability) = (found.avpkt, found.bandwidth, found.probability);
+        self.kept = Kept::default();
+        Ok(derived)
+    }
+
+    fn assumed(&self, param: &Param<Self>) -> Value {
+        if param.name == "burst" { self.words().burst.value() } else { (param.get)(self) }
+    }
 
     fn check(&self) -> Result<(), (&'static str, &'static str)> {
         let words = self.words();
         if words.max > self.limit {
             return Err(("max", "must not be above limit"));
         }
+        // Linux would take equal ones, but tc does not.
         if words.min >= words.max {
             return Err(("min", "must be below max"));
         }

@@ -94,7 +94,8 @@ impl Parameters for Params {
             .zero_unsent(),
         param!(Params.ecn, Unit::Flag("noecn"), "mark ECN-capable packets instead of dropping them"),
         param!(Params.ce_threshold, Unit::Time, "mark ECN-capable packets delayed longer than this; default: off")
-            .range(0, MAX_SPAN),
+            .range(0, MAX_SPAN)
+            .shown_if_set(),
         param!(
             Params.variant,
             Unit::Choice(Variant::WORDS, &[]),

@@ -114,14 +114,18 @@ impl Parameters for Params {
     const PARAMS: &'static [Param<Self>] = &[
         param!(Params.limit, Unit::Packets, "packets in all queues together").range(1, u32::MAX as u64).printed(),
         param!(Params.flow_limit, Unit::Packets, "packets in one flow's queue").range(1, u32::MAX as u64),
-        param!(Params.buckets, Unit::Number, "number of hash buckets, a power of two").range(1, 1 << 18).zero_unsent(),
+        param!(Params.buckets, Unit::Number, "number of hash buckets; tc rounds it up to a power of two")
+            .range(2, 1 << 18)
+            .zero_unsent(),
         param!(Params.orphan_mask, Unit::Number, "mask of the hash of packets without a socket")
             .range(0, u32::MAX as u64),
         param!(Params.quantum, Unit::Bytes, "bytes a flow may send in its turn; default: twice the link's MTU")
             .range(1, 1 << 20),
         param!(Params.initial_quantum, Unit::Bytes, "bytes a new flow may send at first; default: ten MTU")
             .range(1, 1 << 20),
-        param!(Params.maxrate, Unit::Rate, "rate that no flow may exceed; default: none").range(8, 34_359_738_360),
+        param!(Params.maxrate, Unit::Rate, "rate that no flow may exceed; default: none")
+            .range(8, 34_359_738_360)
+            .shown_if_set(),
         param!(Params.pacing, Unit::Flag("nopacing"), "pace flows"),
         param!(Params.refill_delay, Unit::Time, "a flow that had no packet for this time gets a new credit")
             .range(MICROSECOND, MAX_SPAN),
@@ -129,7 +133,8 @@ impl Parameters for Params {
             .range(0, 34_359_738_360),
         param!(Params.timer_slack, Unit::TimeNs, "how early a paced packet may leave").range(0, u32::MAX as u64),
         param!(Params.ce_threshold, Unit::Time, "mark ECN-capable packets delayed longer than this; default: off")
-            .range(0, MAX_SPAN),
+            .range(0, MAX_SPAN)
+            .shown_if_set(),
         param!(Params.horizon, Unit::Time, "a packet may not ask to leave later than this")
             .range(MICROSECOND, MAX_SPAN),
         param!(Params.horizon_drop, Unit::Flag("horizon_cap"), "drop packets beyond the horizon, else move them to it"),
@@ -146,8 +151,9 @@ impl Parameters for Params {
         Param::ignored("weights", 3, "bands are as by default"),
     ];
 
-    fn check(&self) -> Result<(), (&'static str, &'static str)> {
-        if self.buckets.is_power_of_two() { Ok(()) } else { Err(("buckets", "must be a power of two")) }
+    /// tc sends the logarithm of the buckets, rounded up.
+    fn complete(&mut self) {
+        self.buckets = self.buckets.next_power_of_two();
     }
 }
 

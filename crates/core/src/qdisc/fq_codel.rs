@@ -90,6 +90,10 @@ impl Default for Params {
 }
 
 impl Parameters for Params {
+    fn foreign(&self) -> &'static [&'static str] {
+        if self.variant == Variant::Ns2 { &["memory_limit", "drop_batch"] } else { &[] }
+    }
+
     const NAME: &'static str = "fq_codel";
     const DOC: &'static str = "a queue per flow, served in turn, each under CoDel (RFC 8290)";
     const FIXED: &'static [&'static str] = &["flows"];
@@ -116,13 +120,15 @@ impl Parameters for Params {
             .range(MICROSECOND, MAX_SPAN)
             .zero_unsent(),
         param!(Params.ce_threshold, Unit::Time, "mark ECN-capable packets delayed longer than this; default: off")
-            .range(0, MAX_SPAN),
+            .range(0, MAX_SPAN)
+            .shown_if_set(),
         param!(
             Params.ce_threshold_selector,
             Unit::Masked,
             "with ce_threshold: mark only packets whose DS field has this value under this mask; default: all"
         )
-        .range(0, 0xfeff),
+        .range(0, 0xfeff)
+        .shown_if_set(),
         param!(Params.memory_limit, Unit::Size, "bytes of memory in all queues together; ns2 has no such limit")
             .range(0, 1 << 31)
             .lowered(),

@@ -64,6 +64,8 @@ impl<C: Nested> Parameters for Params<C> {
     const DOC: &'static str = "holds packets back to a rate: htb with one class";
     const TC: bool = false;
     const HINT: &'static str = CLASSES_MISSING;
+    const DETAILS: &'static [&'static str] = &["mpu"];
+    const ONCE: &'static [&'static str] = &["rate", "ceil"];
     const PARAMS: &'static [Param<Self>] = &[
         param!(Self.rate, Unit::Rate, "bits a second").range(8, MAX_RATE).required().ours(),
         param!(Self.ceil, Unit::Rate, "bits a second that it may not exceed; default: rate")
@@ -84,14 +86,16 @@ impl<C: Nested> Parameters for Params<C> {
             .ours(),
         param!(Self.overhead, Unit::Number, "bytes that a packet takes up beyond its length")
             .range(0, 65_535)
+            .shown_if_set()
             .abbreviated()
             .ours(),
-        param!(Self.mpu, Unit::Number, "bytes that a packet takes up at least").range(0, 65_535).ours(),
+        param!(Self.mpu, Unit::Bytes, "bytes that a packet takes up at least").range(0, 65_535).ours(),
         param!(
             Self.linklayer,
             Unit::Choice(LinkLayer::WORDS, &[]),
             "how the link frames packets: atm sends cells of 53 bytes"
         )
+        .shown_if_set()
         .abbreviated()
         .ours(),
         Param::ignored("prio", 1, "one class has no other to go before"),

@@ -34,6 +34,13 @@ pub trait Parameters: Clone + PartialEq + Default + 'static {
     const REPLACED: bool = false;
     /// An example line for the error about a missing required parameter; empty if the message is enough.
     const HINT: &'static str = "";
+    /// A parameter that `tc` requires and this crate does not. A line without it, whose numbers are written as `tc` prints
+    /// them, is taken for what `tc` printed.
+    const ASKED_BY_TC: &'static str = "";
+    /// The parameters that only `tc -d qdisc show` prints, or from which what it prints follows.
+    const DETAILS: &'static [&'static str] = &[];
+    /// The parameters that `tc` refuses to take twice. Of all others it takes the last value.
+    const ONCE: &'static [&'static str] = &[];
     /// The names of the parameters that a change may not contain.
     const FIXED: &'static [&'static str] = &[];
 
@@ -51,7 +58,22 @@ pub trait Parameters: Clone + PartialEq + Default + 'static {
     /// Sets the parameters that `tc` derives from others. Called after a line is read.
     fn complete(&mut self) {}
 
-    /// The names of the parameters that belong to another variant, and mean nothing here.
+    /// Sets parameters from which the values of [`Presence::Shown`] follow, and forgets these values. `seen` has the names
+    /// of the parameters that the line gives. Called after a line is read, before [`Parameters::complete`].
+    ///
+    /// # Errors
+    /// The name of a value that no parameters of `tc` give, and the reason.
+    fn derive(&mut self, seen: &[&'static str]) -> Result<Derived, (&'static str, String)> {
+        let _ = seen;
+        Ok(Derived::default())
+    }
+
+    /// The value that a parameter has if it is not given.
+    fn assumed(&self, param: &Param<Self>) -> Value {
+        (param.get)(self)
+    }
+
+    /// The names of the parameters that belong to another variant, and mean nothing here. A line must not give them.
     fn foreign(&self) -> &'static [&'static str] {
         &[]
     }
@@ -251,9 +273,20 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
+/// What [`Parameters::derive`] found.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Derived {
+    /// The names of the parameters that it set.
+    pub names: &'static [&'static str],
+    /// What the text leaves open, as a sentence; empty if nothing.
+    pub open: String,
+}
+
 /// How a parameter appears in a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Presence {
+    /// A value of the kernel's that `tc` prints and does not accept. Others are set from it ([`Parameters::derive`]).
+    Shown,
     /// May be left out, and is left out if it has its default.
     Optional,
     /// May be left out, but is always printed.
@@ -290,6 +323,10 @@ pub struct Param<T: 'static> {
     pub raised: bool,
     /// Whether the kernel lowers values above the maximum to the maximum.
     pub lowered: bool,
+    /// Whether `tc` prints the parameter only if it is set, so that a printed text without it holds the default.
+    pub shown_if_set: bool,
+    /// The parameter to whose value these words add, so that they do not contradict it; empty if there is none.
+    pub adds_to: &'static str,
     /// How to read and print the child, if the unit is [`Unit::Child`].
     pub child: Option<Child<T>>,
 }
@@ -344,19 +381,23 @@ pub enum Form {
 
 /// The words of a line that are not read yet.
 #[derive(Clone, Debug)]
-pub struct Words<'a>(SplitAsciiWhitespace<'a>);
+pub struct Words<'a> {
+    left: SplitAsciiWhitespace<'a>,
+    /// Whether the line is output of `tc qdisc show`.
+    printed: bool,
+}
 
 impl<'a> Words<'a> {
     /// All words of a line.
-    pub(crate) fn new(line: &'a str) -> Words<'a> {
-        Words(line.split_ascii_whitespace())
+    pub(crate) fn new(line: &'a str, printed: bool) -> Words<'a> {
+        Words { left: line.split_ascii_whitespace(), printed }
     }
 }
 
 impl<'a> Iterator for Words<'a> {
     type Item = &'a str;
     fn next(&mut self) -> Option<&'a str> {
-        self.0.next()
+        self.left.next()
     }
 }
 
@@ -384,6 +425,8 @@ impl<T> Param<T> {
             zero_unsent: false,
             raised: false,
             lowered: false,
+            shown_if_set: false,
+            adds_to: "",
             child: None,
         }
     }
@@ -432,6 +475,24 @@ impl<T> Param<T> {
     /// States that the kernel lowers larger values to the greatest one.
     pub const fn lowered(mut self) -> Self {
         self.lowered = true;
+        self
+    }
+
+    /// States that `tc` prints the parameter only if it is set.
+    pub const fn shown_if_set(mut self) -> Self {
+        self.shown_if_set = true;
+        self
+    }
+
+    /// States that the words add to the value of a parameter.
+    pub const fn adds_to(mut self, name: &'static str) -> Self {
+        self.adds_to = name;
+        self
+    }
+
+    /// States that `tc` prints the value and does not accept it.
+    pub const fn shown(mut self) -> Self {
+        self.presence = Presence::Shown;
         self
     }
 
@@ -498,7 +559,10 @@ impl<T> Param<T> {
     pub(super) fn read(&self, text: &str) -> Result<Value, String> {
         let value = match self.unit {
             Unit::Packets => Value::Int(number::whole(text, "p").map_err(|f| self.fault(f))?),
-            Unit::Bytes => Value::Int(number::whole(text, "b").map_err(|f| self.fault(f))?),
+            Unit::Bytes => match number::printed_size(text) {
+                Some(bytes) => Value::Int(bytes),
+                None => Value::Int(number::whole(text, "b").map_err(|f| self.fault(f))?),
+            },
             Unit::Seconds => Value::Int(number::whole(text, "sec").map_err(|f| self.fault(f))?),
             Unit::Number => Value::Int(number::whole(text, "").map_err(|f| self.fault(f))?),
             Unit::Percent => Value::Int(number::whole(text, "%").map_err(|f| self.fault(f))?),
@@ -703,19 +767,19 @@ fn masked(text: &str) -> Option<u64> {
 }
 
 /// `param!(Params.limit, Unit::Packets, "doc")` defines the parameter `limit`, whose value is in the field `limit`.
-/// With `as`, its name differs from the field's.
+/// With `as`, its name differs from the field's, which may be one of a structure inside.
 macro_rules! param {
     ($params:ident.$field:ident, $unit:expr, $doc:literal) => {
         $crate::qdisc::param::param!($params.$field as stringify!($field), $unit, $doc)
     };
-    ($params:ident.$field:ident as $name:expr, $unit:expr, $doc:literal) => {
+    ($params:ident.$field:ident$(.$part:ident)? as $name:expr, $unit:expr, $doc:literal) => {
         $crate::qdisc::param::Param::<$params>::new(
             $name,
             $unit,
-            |params| $crate::qdisc::param::Field::value(&params.$field),
+            |params| $crate::qdisc::param::Field::value(&params.$field$(.$part)?),
             |params, value| match $crate::qdisc::param::Field::from_value(value) {
                 Some(field) => {
-                    params.$field = field;
+                    params.$field$(.$part)? = field;
                     true
                 }
                 None => false,

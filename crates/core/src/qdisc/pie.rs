@@ -123,12 +123,14 @@ impl Parameters for Params {
         .ours(),
     ];
 
+    fn foreign(&self) -> &'static [&'static str] {
+        if self.variant == Variant::Linux { &[] } else { &["bytemode", "dq_rate_estimator"] }
+    }
+
     fn check(&self) -> Result<(), (&'static str, &'static str)> {
         match self.variant {
             Variant::Linux => Ok(()),
             _ if self.tupdate == Span::ZERO => Err(("tupdate", "must not be 0 but with variant linux")),
-            _ if self.bytemode => Err(("bytemode", "is of variant linux only")),
-            _ if self.dq_rate_estimator => Err(("dq_rate_estimator", "is of variant linux only")),
             _ => Ok(()),
         }
     }

@@ -34,6 +34,7 @@ impl Default for Params {
 
 impl Parameters for Params {
     const NAME: &'static str = "prio";
+    const ONCE: &'static [&'static str] = &["priomap"];
     const DOC: &'static str = "bands of strict priority, a FIFO each";
     const REPLACED: bool = true;
     const PARAMS: &'static [Param<Self>] = &[

@@ -28,20 +28,23 @@
 //! - The draw is u < p with u in [0, 1), where ns-2 has u <= p: a probability of 0 never drops.
 
 mod average;
+mod kept;
 mod linux;
 
 pub use linux::RedLinux;
 
 pub(super) use average::{Action, Parms, Vars as AverageVars, Words};
+pub(super) use kept::{Found, Kept};
 
 use super::codel::{MAX_SPAN, MICROSECOND};
-use super::param::{Param, Parameters, Unit, choice, param};
+use super::param::{Derived, Field, Param, Parameters, Unit, Value, choice, param};
 use super::stats::numbers;
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
 use crate::ring::Ring;
 use crate::rng::Rng;
 use crate::units::{Rate, Span, Time};
+use alloc::string::String;
 
 choice! {
     /// Which implementation to follow.
@@ -92,6 +95,8 @@ pub struct Params {
     pub bytes: bool,
     /// Which implementation to follow.
     pub variant: Variant,
+    /// The kernel's own values, until the others follow from them.
+    pub kept: Kept,
 }
 
 impl Default for Params {
@@ -104,6 +109,8 @@ impl Default for Params {
 
 impl Parameters for Params {
     const NAME: &'static str = "red";
+    const ASKED_BY_TC: &'static str = "avpkt";
+    const DETAILS: &'static [&'static str] = &["avpkt", "burst", "bandwidth", "probability"];
     const DOC: &'static str = "random early detection: drops at random as the average queue grows";
     const REPLACED: bool = true;
     const PARAMS: &'static [Param<Self>] = &[
@@ -148,6 +155,15 @@ impl Parameters for Params {
             .ours(),
         param!(Params.wait, Unit::Flag("nowait"), "ns2: space random drops by waiting").ours(),
         param!(Params.bytes, Unit::Flag("nobytes"), "ns2: scale the drop probability with the packet's size").ours(),
+        param!(Params.kept.ewma as "ewma", Unit::Number, "printed by tc -d: burst and avpkt follow from it")
+            .range(1, 31)
+            .shown(),
+        param!(Params.kept.plog as "Plog", Unit::Number, "printed by tc -d: probability follows from it")
+            .range(0, 31)
+            .shown(),
+        param!(Params.kept.scell_log as "Scell_log", Unit::Number, "printed by tc -d: bounds the bandwidth")
+            .range(0, 31)
+            .shown(),
         Param::impossible("qevent", "hands packets to a filter's actions, and there are none here: leave it out"),
         param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "which implementation to follow: linux or ns2")
             .ours(),
@@ -176,6 +192,27 @@ impl Parameters for Params {
             wait: true,
             bytes: true,
             variant: Variant::Linux,
+            kept: Kept::default(),
+        }
+    }
+
+    fn derive(&mut self, seen: &[&'static str]) -> Result<Derived, (&'static str, String)> {
+        if self.kept.is_empty() {
+            return Ok(Derived::default());
+        }
+        let words = self.linux().map_err(|(name, problem)| (name, problem.into()))?;
+        let (Found { avpkt, burst, bandwidth, probability }, derived) = self.kept.found(&words, false, seen)?;
+        (self.avpkt, self.burst) = (Some(avpkt), Some(burst));
+        (self.bandwidth, self.probability) = (Some(bandwidth), Some(probability));
+        self.kept = Kept::default();
+        Ok(derived)
+    }
+
+    fn assumed(&self, param: &Param<Self>) -> Value {
+        match (self.linux(), param.name) {
+            (Ok(words), "burst") => words.burst.value(),
+            (Ok(words), "probability") => words.probability.value(),
+            _ => (param.get)(self),
         }
     }
 
@@ -187,40 +224,39 @@ impl Parameters for Params {
         }
     }
 
+    fn foreign(&self) -> &'static [&'static str] {
+        match self.variant {
+            Variant::Linux => &["q_weight", "target", "gentle", "wait", "bytes"],
+            Variant::Ns2 => &["burst", "bandwidth", "harddrop", "nodrop", "ewma", "Plog", "Scell_log"],
+        }
+    }
+
     fn for_tc(&self) -> bool {
         self.variant == Variant::Linux
     }
 
     fn check(&self) -> Result<(), (&'static str, &'static str)> {
         match (self.min, self.max) {
-            (Some(min), Some(max)) if min >= max => return Err(("min", "must be below max")),
+            (Some(min), Some(max)) if min > max => return Err(("min", "must not be above max")),
+            // ns-2 divides by the difference.
+            (Some(min), Some(max)) if min == max && self.variant == Variant::Ns2 => {
+                return Err(("min", "must be below max"));
+            }
             _ => {}
         }
         match self.variant {
             Variant::Linux => self.check_linux(),
-            Variant::Ns2 => self.check_ns2(),
+            Variant::Ns2 => Ok(()),
         }
     }
 }
 
 impl Params {
     fn check_linux(&self) -> Result<(), (&'static str, &'static str)> {
-        let Params { q_weight, target, gentle, wait, bytes, .. } = *self;
-        if q_weight.is_some() || !(gentle && wait && bytes) || target != Params::blank().target {
-            return Err(("variant", "q_weight, target, nogentle, nowait and nobytes are ns2's"));
-        }
         if self.nodrop && !self.ecn {
             return Err(("nodrop", "needs ecn"));
         }
         Parms::new(&self.linux()?, false).map(|_| ())
-    }
-
-    fn check_ns2(&self) -> Result<(), (&'static str, &'static str)> {
-        let Params { burst, bandwidth, harddrop, nodrop, .. } = *self;
-        if burst.is_some() || bandwidth.is_some() || harddrop || nodrop {
-            return Err(("variant", "burst, bandwidth, harddrop and nodrop are linux's"));
-        }
-        Ok(())
     }
 
     /// Returns the parameters of the Linux variant, completed as `tc` does.
@@ -240,6 +276,13 @@ impl Params {
             probability: self.probability.unwrap_or(0.02),
             bandwidth: self.bandwidth.unwrap_or(Rate(10_000_000)),
         })
+    }
+
+    /// What the kernel has of the Linux variant, and the words from which it follows.
+    #[cfg(test)]
+    pub fn kernel(&self) -> Option<(Words, Parms)> {
+        let words = self.linux().ok().filter(|_| self.variant == Variant::Linux)?;
+        Parms::new(&words, false).ok().map(|parms| (words, parms))
     }
 
     /// ns-2's mean packet size, in bytes.

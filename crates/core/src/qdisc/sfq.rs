@@ -19,8 +19,8 @@
 mod red_inside;
 
 use super::jiffies::{HZ, Timer};
-use super::param::{Param, Parameters, Unit, choice, param};
-use super::red::Parms;
+use super::param::{Derived, Field, Param, Parameters, Unit, Value, choice, param};
+use super::red::{Kept, Parms};
 use super::siphash::Salt;
 use super::{Context, DropReason, Drops, Qdisc};
 use crate::packet::Packet;
@@ -29,6 +29,8 @@ use crate::rng::Rng;
 use crate::units::Time;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use red_inside::RedInside;
@@ -78,6 +80,8 @@ pub struct Params {
     pub harddrop: bool,
     /// Which implementation to follow.
     pub variant: Variant,
+    /// RED: the kernel's own values, until the others follow from them.
+    pub kept: Kept,
 }
 
 impl Default for Params {
@@ -99,6 +103,7 @@ impl Default for Params {
             ecn: false,
             harddrop: false,
             variant: Variant::Linux,
+            kept: Kept::default(),
         }
     }
 }
@@ -127,6 +132,7 @@ impl Params {
 impl Parameters for Params {
     const NAME: &'static str = "sfq";
     const DOC: &'static str = "a queue per hash of a flow, served in turn; the longest loses packets";
+    const DETAILS: &'static [&'static str] = &["flows"];
     const PARAMS: &'static [Param<Self>] = &[
         param!(Params.limit, Unit::Packets, "packets in all queues together; default: 127, ns2: 40")
             .range(2, u32::MAX as u64),
@@ -140,25 +146,36 @@ impl Parameters for Params {
             .range(1, MAX_FLOWS as u64)
             .zero_unsent()
             .lowered(),
-        param!(Params.perturb, Unit::Seconds, "seconds between changes of the hash key; 0: never").range(0, 1_000_000),
+        param!(Params.perturb, Unit::Seconds, "seconds between changes of the hash key; 0: never")
+            .range(0, 1_000_000)
+            .shown_if_set(),
         param!(Params.headdrop, Unit::Flag("noheaddrop"), "drop the longest queue's first packet, not its last"),
-        param!(Params.redflowlimit, Unit::Number, "RED in each queue: bytes of a queue; sets max and min")
-            .range(1, u32::MAX as u64),
+        param!(Params.redflowlimit, Unit::Bytes, "RED in each queue: bytes of a queue; sets max and min")
+            .range(1, u32::MAX as u64)
+            .shown_if_set(),
         param!(
             Params.min,
-            Unit::Number,
+            Unit::Bytes,
             "RED: average bytes of a queue above which packets are dropped; default: max/3"
         )
         .range(1, u32::MAX as u64)
+        .shown_if_set()
         .zero_unsent(),
-        param!(Params.max, Unit::Number, "RED: average bytes from which all are dropped; default: redflowlimit/4")
+        param!(Params.max, Unit::Bytes, "RED: average bytes from which all are dropped; default: redflowlimit/4")
             .range(1, u32::MAX as u64)
+            .shown_if_set()
             .zero_unsent(),
         param!(Params.burst, Unit::Packets, "RED: packets that may come at once; default: (2 min + max) / (3 avpkt)")
             .range(1, 1 << 20)
+            .shown_if_set()
             .zero_unsent(),
-        param!(Params.avpkt, Unit::Size, "RED: mean packet size; default: 1000").range(1, 65_535),
-        param!(Params.probability, Unit::Real, "RED: drop probability at max; default: 0.02").real_range(1e-9, 1.0),
+        param!(Params.avpkt, Unit::Size, "RED: mean packet size; default: 1000").range(1, 65_535).shown_if_set(),
+        param!(Params.probability, Unit::Real, "RED: drop probability at max; default: 0.02")
+            .real_range(1e-9, 1.0)
+            .shown_if_set(),
+        param!(Params.kept.ewma as "ewma", Unit::Number, "RED: printed by tc: burst and avpkt follow from it")
+            .range(1, 31)
+            .shown(),
         param!(Params.ecn, Unit::Flag("noecn"), "RED: mark ECN-capable packets instead of dropping them"),
         param!(Params.harddrop, Unit::Flag("noharddrop"), "RED: with ecn, drop above max nevertheless"),
         param!(Params.variant, Unit::Choice(Variant::WORDS, &[]), "which implementation to follow: linux or ns2")
@@ -169,13 +186,63 @@ impl Parameters for Params {
         self.variant == Variant::Linux
     }
 
+    fn foreign(&self) -> &'static [&'static str] {
+        match self.variant {
+            Variant::Linux => &[],
+            Variant::Ns2 => &[
+                "depth",
+                "quantum",
+                "divisor",
+                "perturb",
+                "headdrop",
+                "redflowlimit",
+                "min",
+                "max",
+                "burst",
+                "avpkt",
+                "probability",
+                "ewma",
+                "ecn",
+                "harddrop",
+            ],
+        }
+    }
+
+    /// tc prints the weight of the average and not the limit of a queue, of which `max` is a quarter by default.
+    fn derive(&mut self, seen: &[&'static str]) -> Result<Derived, (&'static str, String)> {
+        if self.kept.is_empty() {
+            return Ok(Derived::default());
+        }
+        let open = match (self.redflowlimit, self.max) {
+            (None, Some(max)) => {
+                let limit = max.saturating_mul(4);
+                self.redflowlimit = Some(limit);
+                format!("what tc printed does not hold redflowlimit; assumed: redflowlimit {limit}, four times max")
+            }
+            _ => String::new(),
+        };
+        let red = self.red().map_err(|(name, problem)| (name, problem.into()))?;
+        let words = red.ok_or_else(|| ("ewma", "needs max, as tc prints it".into()))?;
+        let (found, derived) = self.kept.found(&words, false, seen)?;
+        (self.avpkt, self.burst) = (Some(found.avpkt), Some(found.burst));
+        self.kept = Kept::default();
+        Ok(Derived { open, ..derived })
+    }
+
+    fn assumed(&self, param: &Param<Self>) -> Value {
+        match (param.name, self.limit) {
+            ("flows", _) => FLOWS.value(),
+            ("limit", None) => MAX_DEPTH.value(),
+            _ => (param.get)(self),
+        }
+    }
+
     fn check(&self) -> Result<(), (&'static str, &'static str)> {
         if !self.divisor.is_power_of_two() {
             return Err(("divisor", "must be a power of two"));
         }
         let linux = self.variant == Variant::Linux;
         match self.red()? {
-            Some(_) if !linux => return Err(("redflowlimit", "is of variant linux only")),
             Some(words) => Parms::new(&words, false).map(|_| ())?,
             None => {}
         }
@@ -781,7 +848,7 @@ mod tests {
         assert!(error("sfq ecn").contains("redflowlimit"));
         assert!(error("sfq redflowlimit 9000 max 9001").contains("above redflowlimit"));
         assert!(error("sfq redflowlimit 9000 min 900 max 900").contains("below max"));
-        assert!(error("sfq redflowlimit 9000 variant ns2").contains("variant linux only"));
+        assert!(error("sfq redflowlimit 9000 variant ns2").contains("only variant linux does"));
         assert!(error("sfq redflowlimit 100000 min 50000 max 60000 burst 3").contains("burst"));
     }
 

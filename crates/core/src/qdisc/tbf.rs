@@ -86,6 +86,8 @@ impl<C: Nested> Parameters for Params<C> {
     const DOC: &'static str = "holds packets back to a rate by a token bucket";
     const REPLACED: bool = true;
     const FIXED: &'static [&'static str] = &["child"];
+    const DETAILS: &'static [&'static str] = &["mpu"];
+    const ONCE: &'static [&'static str] = &["rate", "burst", "limit", "latency", "peakrate", "mtu", "overhead", "mpu"];
     const PARAMS: &'static [Param<Self>] = &[
         param!(Self.rate, Unit::Rate, "bits a second").range(8, MAX_RATE).required(),
         param!(Self.burst, Unit::SizeAndCell, "bytes that may leave at once")
@@ -93,21 +95,30 @@ impl<C: Nested> Parameters for Params<C> {
             .required()
             .aliases(&["buffer", "maxburst"])
             .abbreviated(),
-        param!(Self.limit, Unit::Size, "bytes that may wait").range(1, 1 << 31).printed().zero_unsent().abbreviated(),
+        param!(Self.limit, Unit::Size, "bytes that may wait")
+            .range(1, 1 << 31)
+            .printed()
+            .zero_unsent()
+            .abbreviated()
+            .shown_if_set(),
         param!(Self.latency, Unit::Time, "in place of limit: how long a packet may wait")
             .range(1_000, LONGEST * 1_000_000_000)
+            .shown_if_set()
             .zero_unsent()
             .abbreviated(),
         param!(Self.peakrate, Unit::Rate, "bits a second that bursts may not exceed")
             .range(8, MAX_RATE)
+            .shown_if_set()
             .zero_unsent()
             .abbreviated(),
         param!(Self.mtu, Unit::SizeAndCell, "bytes that may leave at once at peakrate")
             .range(1, 1 << 30)
+            .shown_if_set()
             .zero_unsent()
             .aliases(&["minburst"]),
         param!(Self.overhead, Unit::Number, "bytes that a packet takes up beyond its length")
             .range(0, 65_535)
+            .shown_if_set()
             .abbreviated(),
         param!(Self.mpu, Unit::Size, "bytes that a packet takes up at least").range(0, 65_535),
         param!(
@@ -115,6 +126,7 @@ impl<C: Nested> Parameters for Params<C> {
             Unit::Choice(LinkLayer::WORDS, &[]),
             "how the link frames packets: atm sends cells of 53 bytes"
         )
+        .shown_if_set()
         .abbreviated(),
         Param::child(),
     ];

@@ -20,7 +20,9 @@
 
 mod advice;
 mod elsewhere;
+mod json;
 mod paste;
+mod printed;
 mod whole;
 
 use alloc::format;
@@ -31,6 +33,7 @@ use core::fmt;
 use core::iter::successors;
 use core::str::FromStr;
 
+pub(crate) use advice::DefaultLimit;
 pub use elsewhere::{elsewhere, instead_of};
 pub use paste::Paste;
 pub use whole::{OwnWords, own_words};
@@ -39,7 +42,8 @@ use super::external::{ExternalLine, Maker};
 use super::linux::{Version, for_plugin, in_linux};
 use super::list::list;
 use super::param::line::{
-    change_params, corner_line, corner_params, document, print_params, random_params, read_params, variant_of,
+    change_params, corner_line, corner_params, default_limit, document, print_params, random_params, read_params,
+    variant_of,
 };
 pub use super::param::{Discipline, Error, Field, Param, ParamDoc, Parameters, Presence, Unit, Value, nearest};
 use super::param::{Form, Nested, Words, number};
@@ -155,6 +159,13 @@ macro_rules! disciplines {
                 }
             }
 
+            fn default_limit(&self) -> Option<DefaultLimit> {
+                match self {
+                    $(Spec::$variant(params) => default_limit(params),)+
+                    Spec::Linux(_) | Spec::External(_) => None,
+                }
+            }
+
             fn known_to_tc(&self) -> bool {
                 match self {
                     $(Spec::$variant(params) => params.for_tc(),)+
@@ -202,8 +213,13 @@ impl Spec {
     /// Reads a line for `tc`, a whole `tc` command, or the output of `tc qdisc show` ([`own_words`]). Also returns
     /// warnings about words that are accepted but easily misread.
     pub fn parse(text: &str) -> Result<(Spec, Vec<String>), Error> {
-        let OwnWords { line, mut warnings } = own_words(text)?;
-        let mut words = Words::new(&line);
+        Spec::of_words(own_words(text)?)
+    }
+
+    /// As [`Spec::parse`], for what [`own_words`] found.
+    pub fn of_words(found: OwnWords) -> Result<(Spec, Vec<String>), Error> {
+        let OwnWords { line, mut warnings, printed } = found;
+        let mut words = Words::new(&line, printed);
         let Some(name) = words.next() else {
             return Err(Error::new("", format!("no queue discipline given; expected one of: {}", NAMES.join(", "))));
         };
@@ -288,8 +304,8 @@ impl Spec {
     /// A line that [`Spec::parse`] refuses, another discipline or variant, or a parameter that the kernel does not change
     /// after setup.
     pub fn changed(&self, text: &str) -> Result<Change, Error> {
-        let OwnWords { line, mut warnings } = own_words(text)?;
-        let mut words = Words::new(&line);
+        let OwnWords { line, mut warnings, printed } = own_words(text)?;
+        let mut words = Words::new(&line, printed);
         let name = words.next().unwrap_or_default();
         if name != self.kind() {
             let problem = format!("a change keeps the discipline; expected {}", self.kind());
@@ -647,7 +663,8 @@ mod tests {
                      qdisc fq_codel 0: dev eth0 parent :2 limit 900p flows 1024 ecn \n Sent 12 bytes 1 pkt\n\
                      qdisc fq_codel 0: dev eth0 parent :1 limit 900p flows 1024 ecn \n Sent 0 bytes 0 pkt\n  maxpacket 0";
         assert_eq!(read(block).0, "fq_codel limit 900");
-        assert_eq!(read(block).1.len(), 1, "that it is one of several queues");
+        let said = read(block).1;
+        assert_eq!(said.len(), 2, "that it is one of several queues, and what the text lacks: {said:?}");
         let commands = [
             "tc qdisc add dev eth0 root codel limit 9",
             "sudo tc qdisc replace dev eth0 root handle 1: codel limit 9",
@@ -679,6 +696,317 @@ mod tests {
             let again = spec(&paste);
             assert_eq!(again.paste("eth0").line.as_ref(), Some(&paste), "{line}");
             assert_eq!(again.kind(), spec(line).kind());
+        }
+    }
+
+    #[test]
+    fn what_a_printed_text_does_not_hold_is_said() {
+        let (line, said) = read("qdisc red 10: root refcnt 2 limit 200000b min 10000b max 60000b");
+        assert_eq!(line, "red limit 200000 min 10000 max 60000 avpkt 1000 bandwidth 10mbit");
+        let assumed = "assumed: avpkt 1000, burst 26, bandwidth 10mbit, probability 0.02; tc -d qdisc show says more";
+        assert_eq!(
+            said,
+            [format!("red: what tc printed does not hold avpkt, burst, bandwidth, probability; {assumed}")]
+        );
+        // Without the word qdisc, the letters after the numbers show that tc printed it.
+        assert_eq!(read("red limit 200000b min 10000b max 60000b").1, said);
+        assert_eq!(read("choke limit 100p min 10p max 50p ecn").1.len(), 1);
+        for typed in
+            ["red limit 200000 min 10000 max 60000", "red limit 200000b avpkt 1000", "choke limit 100", "sfq limit 9p"]
+        {
+            assert_eq!(read(typed).1, Vec::<String>::new(), "{typed}");
+        }
+        for (text, lacking) in [
+            ("qdisc choke 1: root refcnt 2 limit 100p min 10p max 50p ecn", "bandwidth, avpkt, burst, probability"),
+            ("qdisc sfq 8005: root limit 127p quantum 1514b depth 127 divisor 1024 perturb 10sec", "flows"),
+            (
+                "qdisc fq_codel 0: root limit 10240p flows 1024 quantum 1514 target 5.0ms interval 100.0ms ecn",
+                "memory_limit, drop_batch",
+            ),
+            ("qdisc tbf 1: root rate 5Mbit burst 5Kb lat 50ms", "mpu"),
+            ("class htb 1:1 root prio 0 rate 8Mbit ceil 8Mbit burst 1600b cburst 1600b", "mpu"),
+            ("qdisc pie 1: root limit 1000p target 15ms tupdate 16ms", "alpha, beta"),
+            ("qdisc codel 1: root limit 1000p target 5ms", "interval"),
+            ("qdisc cake 1: root bandwidth 10Mbit diffserv3 rtt 100ms", "triple-isolate"),
+            ("qdisc pfifo 1: root", "limit"),
+        ] {
+            let (_, said) = read(text);
+            let found = said.iter().filter(|one| one.contains(&format!("does not hold {lacking}; assumed: "))).count();
+            assert_eq!(found, 1, "{text}: {said:?}");
+        }
+        for whole in [
+            "qdisc codel 1: root limit 1000p target 5ms interval 100ms",
+            "qdisc sfq 1: root limit 127p quantum 1514b depth 127 flows 128 divisor 1024 perturb 10sec",
+            "qdisc fq_codel 0: root limit 10240p flows 1024 quantum 1514 target 5ms interval 100ms memory_limit 32Mb ecn drop_batch 64",
+            "qdisc cake 1: root refcnt 2 bandwidth 100Mbit diffserv3 triple-isolate rtt 100.0ms noatm overhead 38 mpu 84",
+            "qdisc tbf 1: root refcnt 2 rate 5Mbit burst 5Kb/1 mpu 0b lat 50ms linklayer ethernet",
+            "qdisc sfb 1: root rehash 600s db 60s limit 1000p max 25p target 20p increment 0.0005 decrement 5e-05 penalty_rate 10pps penalty_burst 20p",
+        ] {
+            assert_eq!(read(whole).1, Vec::<String>::new(), "{whole}");
+        }
+    }
+
+    #[test]
+    fn what_tc_d_prints_of_red_gives_the_kernels_own_values() {
+        let line = "red limit 100000b min 30000b max 30001b ecn ewma 2 probability 0.5 Scell_log 6";
+        let (found, said) = read(&format!("qdisc red 10: parent 4: {}", &line[4..]));
+        assert_eq!(read(line).0, found);
+        assert_eq!(
+            found,
+            "red limit 100000 min 30000 max 30001 avpkt 1000 burst 31 bandwidth 600mbit probability 0.5 ecn"
+        );
+        assert_eq!(said.len(), 1);
+        assert!(said[0].starts_with("red: Scell_log 6 leaves the bandwidth open from "), "{said:?}");
+        assert_eq!(read(&found), (found, vec![]));
+        let choke = read("qdisc choke 1: root limit 100p min 10p max 50p ewma 4 probability 0.02 Scell_log 11").0;
+        assert!(choke.contains(" burst "), "{choke}");
+        let sfq = "qdisc sfq 1: root limit 3000p quantum 1514b depth 127 headdrop divisor 16384 ewma 6 min 8000b max 60000b \
+                   probability 0.2 ecn \n  prob_mark 0 prob_mark_head 0 prob_drop 0\n  forced_mark 0 forced_mark_head 0 \
+                   forced_drop 0\n Sent 0 bytes 0 pkt";
+        let (sfq, said) = read(sfq);
+        assert!(sfq.contains("redflowlimit 240000 min 8000 max 60000"), "{sfq}");
+        assert!(said.iter().any(|one| one.contains("redflowlimit 240000")), "{said:?}");
+        assert_eq!(
+            read("qdisc red 1: root limit 500000 min 10000 max 60000 ewma 5 Plog 9").1.len(),
+            1,
+            "the bandwidth"
+        );
+        assert!(error("qdisc choke 1: root limit 100p min 1p max 50p ewma 9").contains("no burst gives weight 2^-9"));
+        assert!(error("red limit 400000 Scell_log 5").contains("needs ewma"));
+    }
+
+    proptest! {
+        #[test]
+        fn what_tc_d_would_print_of_any_red_gives_back_what_the_kernel_has(seed: u64) {
+            let rng = &mut Rng::stream(seed, "red");
+            let params = random_params::<crate::qdisc::red::Params>(rng);
+            let Some((words, parms)) = params.kernel() else { return Ok(()) };
+            let (wlog, scell_log) = parms.logs();
+            let (min, max, p) = (words.min, words.max, words.probability);
+            let line = format!("red limit {}b min {min}b max {max}b ewma {wlog} probability {p} Scell_log {scell_log}", params.limit);
+            let Ok(Spec::Red(again)) = line.parse::<Spec>() else {
+                return Err(proptest::test_runner::TestCaseError::fail(line));
+            };
+            let again = again.kernel().expect("a line that was read").1;
+            prop_assert_eq!(again.logs(), (wlog, scell_log), "{}", line);
+            prop_assert_eq!(again.probability(), parms.probability());
+        }
+    }
+
+    #[test]
+    fn every_form_that_tc_printed_at_any_time_is_read() {
+        for (text, line) in [
+            (
+                "qdisc sfq 800c: dev ppp0 quantum 1514b limit 128p flows 128/1024 perturb 10sec",
+                "sfq limit 128 quantum 1514 flows 128 perturb 10",
+            ),
+            (
+                "qdisc sfb 1: root refcnt 2 rehash 600s db 60s limit 1000p max 25p target 20p increment 0.000503578 decrement 4.57771e-05 penalty_rate 10pps penalty_burst 20p",
+                "sfb limit 1000 max 25 target 20 increment 0.000503578 decrement 0.0000457771 penalty_rate 10 penalty_burst 20",
+            ),
+            (
+                "qdisc cake 8005: root refcnt 2 bandwidth 17500Kbit besteffort dual-srchost nat rtt 100.0ms noatm overhead 18 via-ethernet total_overhead 18 hard_header_len 14 mpu 64 memlimit 32Mb",
+                "cake bandwidth 17500kbit besteffort dual-srchost nat memlimit 32Mb overhead 18 mpu 64",
+            ),
+            (
+                "qdisc cake 8005: root refcnt 2 bandwidth unlimited diffserv4 flows rtt 100.0ms raw",
+                "cake diffserv4 flows raw overhead 0",
+            ),
+            (
+                "class htb 1:10 root leaf 10: prio 0 quantum 1500 rate 8Mbit ceil 9Mbit linklayer ethernet burst 1600b/1 mpu 0b cburst 1700b/1 mpu 0b level 0",
+                "htb rate 8mbit ceil 9mbit cburst 1700",
+            ),
+            (
+                "qdisc tbf 1: root rate 5Mbit burst 5Kb/1 mpu 64b [0000a000] peakrate 6Mbit mtu 1540b/1 mpu 64b lat 50ms linklayer ethernet",
+                "tbf rate 5mbit burst 5Kb latency 50ms peakrate 6mbit mtu 1540 mpu 64",
+            ),
+            (
+                "qdisc fq 1: root limit 10000p flow_limit 100p quantum 64Kb initial_quantum 15140b",
+                "fq limit 10000 quantum 65536 initial_quantum 15140",
+            ),
+            (
+                "qdisc pfifo_fast 0: root bands 3 priomap  1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1 multiqueue: off",
+                "prio bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1",
+            ),
+            (
+                "qdisc fq_codel 0: root limit 600p target 4.99ms interval 99.9ms",
+                "fq_codel limit 600 target 4990us interval 99900us",
+            ),
+        ] {
+            assert_eq!(read(text).0, line, "{text}");
+            assert_eq!(read(line).0, line);
+        }
+        let whole = "qdisc noqueue 0: dev lo root refcnt 2 \nqdisc mq 0: dev eth0 root \nqdisc fq 0: dev eth0 parent :2 limit 900p\n \
+                     Sent 9 bytes 1 pkt (dropped 0, overlimits 0 requeues 0) \n backlog 0b 0p requeues 0\n  flows 3 (inactive 2)\nqdisc \
+                     fq 0: dev eth0 parent :1 limit 900p";
+        assert_eq!(read(whole).0, "fq limit 900");
+        assert!(error("qdisc hfsc 1: root refcnt 2 default 0x10").contains("use htb rate R child"));
+    }
+
+    #[test]
+    fn json_of_tc_is_read_as_its_lines_are() {
+        for (json, line) in [
+            (
+                r#"[{"kind":"fq_codel","handle":"0:","root":true,"refcnt":2,"options":{"limit":10240,"flows":1024,"quantum":1514,"target":4999,"interval":99999,"ce_threshold":1000,"ce_threshold_selector":1,"ce_threshold_mask":3,"memory_limit":33554432,"ecn":true,"drop_batch":64},"bytes":0,"maxpacket":0}]"#,
+                "qdisc fq_codel 0: root refcnt 2 limit 10240p flows 1024 quantum 1514 target 4999us interval 99999us ce_threshold 1ms ce_threshold_selector 0x1/0x3 memory_limit 32Mb ecn drop_batch 64",
+            ),
+            (
+                r#"[ {"kind": "cake", "handle": "8002:", "dev": "eth0", "root": true, "options": {"bandwidth": 12500000,
+                   "diffserv": "besteffort", "flowmode": "dual-srchost", "nat": true, "wash": false, "ingress": false, "ack-filter":
+                   "disabled", "split_gso": true, "rtt": 100000, "raw": false, "atm": "noatm", "overhead": 22, "memlimit": 33554432,
+                   "fwmark": "0"}} ]"#,
+                "qdisc cake 8002: dev eth0 root bandwidth 100Mbit besteffort dual-srchost nat nowash no-ack-filter split-gso rtt 100ms noatm overhead 22 memlimit 32Mb",
+            ),
+            (
+                r#"[{"kind":"fq","handle":"1:","root":true,"options":{"limit":10000,"flow_limit":100,"buckets":1024,"orphan_mask":1023,"pacing":false,"quantum":3028,"initial_quantum":15140,"maxrate":1250000,"low_rate_threshold":68750,"refill_delay":40000,"timer_slack":10000,"horizon":10000000,"horizon_drop":null}}]"#,
+                "qdisc fq 1: root limit 10000p flow_limit 100p buckets 1024 orphan_mask 1023 nopacing quantum 3028b initial_quantum 15140b maxrate 10Mbit low_rate_threshold 550Kbit refill_delay 40ms timer_slack 10us horizon 10s horizon_drop",
+            ),
+            (
+                r#"[{"kind":"sfb","handle":"1:","root":true,"options":{"rehash":600000000,"db":60000000,"limit":1000,"max":25,"target":20,"increment":0.0005,"decrement":0.00005,"penalty_rate":10,"penalty_burst":20}}]"#,
+                "qdisc sfb 1: root rehash 600s db 60s limit 1000p max 25p target 20p increment 0.0005 decrement 5e-05 penalty_rate 10pps penalty_burst 20p",
+            ),
+            (
+                r#"[{"kind":"prio","handle":"1:","root":true,"options":{"bands":3,"priomap":[1,2,2,2,1,2,0,0,1,1,1,1,1,1,1,1],"multiqueue":false}}]"#,
+                "qdisc prio 1: root bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1",
+            ),
+            (
+                r#"[{"kind":"tbf","handle":"1:","root":true,"options":{"rate":625000,"burst":5120,"lat":50000}},{"kind":"codel","handle":"10:","parent":"1:1","options":{"limit":9,"target":5000,"interval":100000}}]"#,
+                "qdisc tbf 1: root rate 5Mbit burst 5Kb lat 50ms\nqdisc codel 10: parent 1:1 limit 9p target 5ms interval 100ms",
+            ),
+            (
+                r#"[{"kind":"red","handle":"1:","root":true,"options":{"limit":200000,"min":10000,"max":60000,"ecn":true,"harddrop":false,"adaptive":false,"nodrop":false,"ewma":5,"probability":0.3,"Scell_log":12}}]"#,
+                "qdisc red 1: root limit 200000b min 10000b max 60000b ecn ewma 5 probability 0.3 Scell_log 12",
+            ),
+        ] {
+            assert_eq!(read(json), read(line), "{json}");
+        }
+        assert!(error("[{\"kind\":\"codel\"").contains("from [ to ]"));
+        assert!(error("[{\"type\":\"codel\"}]").contains("names a kind"));
+        assert!(error("[]").contains("no queue discipline"));
+    }
+
+    #[test]
+    fn the_last_of_repeated_or_contradicting_words_counts_and_both_are_named() {
+        for (line, becomes, said) in [
+            (
+                "codel limit 5 limit 6",
+                "codel limit 6",
+                &["codel: limit 5, then limit 6: as in tc, the last one counts"][..],
+            ),
+            (
+                "codel limit 5 limit 0",
+                "codel limit 1000",
+                &[
+                    "codel: limit 5, then limit 0: as in tc, the last one counts",
+                    "codel limit 0: tc and Linux treat a zero as not given, so 1000 applies",
+                ],
+            ),
+            ("codel ecn noecn", "codel limit 1000", &["codel: ecn, then noecn: as in tc, the last one counts"]),
+            ("cake diffserv3 diffserv3", "cake", &["cake: diffserv3 is given twice"]),
+            (
+                "cake dual-srchost triple-isolate",
+                "cake",
+                &["cake: dual-srchost, then triple-isolate: as in tc, the last one counts"],
+            ),
+            (
+                "cake ptm overhead 30 noatm raw",
+                "cake raw overhead 0",
+                &[
+                    "cake: ptm, then noatm: as in tc, the last one counts",
+                    "cake: overhead 30, then raw: as in tc, the last one counts",
+                ],
+            ),
+            ("cake lan internet", "cake", &["cake: lan, then internet: as in tc, the last one counts"]),
+            (
+                "cake bandwidth 1mbit unlimited",
+                "cake",
+                &["cake: bandwidth 1mbit, then unlimited: as in tc, the last one counts"],
+            ),
+            ("cake ethernet ether-vlan", "cake overhead 42 mpu 84", &[]),
+            (
+                "sfq limit 9 limit 10 limit 11",
+                "sfq limit 11",
+                &[
+                    "sfq: limit 9, then limit 10: as in tc, the last one counts",
+                    "sfq: limit 10, then limit 11: as in tc, the last one counts",
+                ],
+            ),
+        ] {
+            let (found, warnings) = read(line);
+            assert_eq!(
+                (found.as_str(), warnings.as_slice()),
+                (becomes, said.iter().map(ToString::to_string).collect::<Vec<_>>().as_slice()),
+                "{line}"
+            );
+        }
+        for line in
+            ["tbf rate 1mbit burst 5k burst 6k limit 9k", "htb rate 1mbit rate 2mbit", "prio priomap 1 priomap 2"]
+        {
+            assert!(error(line).contains("is given twice, which tc refuses"), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_parameter_of_another_variant_is_refused_even_with_its_default() {
+        for discipline in disciplines() {
+            let Some(variant) = discipline.params.iter().find(|param| param.name == "variant") else { continue };
+            let words = variant.expects.trim_start_matches("one of: ").split(", ");
+            for word in words {
+                let needs = if discipline.name == "red" { " limit 4000" } else { "" };
+                let line = |more: &str| format!("{}{needs} {more} variant {word}", discipline.name);
+                for param in &discipline.params {
+                    // The text of the table says to which variant a parameter belongs.
+                    let of = |other: &str| {
+                        param.doc.starts_with(&format!("{other}: ")) || param.doc.starts_with(&format!("with {other}:"))
+                    };
+                    let others = ["servo", "paper", "ns2", "rfc9332"];
+                    if !others.iter().any(|other| of(other) && *other != word) {
+                        continue;
+                    }
+                    let value = if param.off.is_some() { String::new() } else { format!(" {}", param.default) };
+                    if param.default.is_empty() {
+                        continue;
+                    }
+                    let said = error(&line(&format!("{}{value}", param.name)));
+                    assert!(said.contains("does not have it, only variant"), "{said}");
+                }
+            }
+        }
+        assert_eq!(
+            error("ccaq variant paper idle 1%"),
+            "\"idle\": variant paper of ccaq does not have it, only variant servo does: leave it out"
+        );
+        for line in [
+            "red limit 10 burst 5 variant ns2",
+            "red limit 4000 gentle",
+            "sfq variant ns2 depth 127",
+            "pie variant rfc8033 nobytemode",
+            "dualpi2 variant rfc9332 drop_enqueue",
+            "dualpi2 min_th 800us",
+            "fq_codel variant ns2 memory_limit 32Mb",
+        ] {
+            assert!(error(line).contains("does not have it, only variant"), "{line}");
+        }
+    }
+
+    #[test]
+    fn equal_thresholds_are_a_step_where_tc_takes_them() {
+        let step = "red limit 1mb min 15000 max 15000 avpkt 1000 burst 20 ecn nodrop";
+        assert_eq!(
+            read(step).0,
+            "red limit 1048576 min 15000 max 15000 avpkt 1000 burst 20 bandwidth 10mbit ecn nodrop"
+        );
+        assert!(error("red limit 100000 min 15001 max 15000").contains("must not be above max"));
+        // tc refuses them for choke and sfq.
+        assert!(error("choke limit 100 min 20 max 20").contains("must be below max"));
+        assert!(error("sfq redflowlimit 100000 min 20000 max 20000").contains("below max"));
+    }
+
+    #[test]
+    fn buckets_are_rounded_up_as_by_tc() {
+        for (given, becomes) in [(1000, 1024), (1024, 1024), (1025, 2048), (2, 2), (3, 4)] {
+            let Spec::Fq(params) = spec(&format!("fq buckets {given}")) else { panic!("fq") };
+            assert_eq!(params.buckets, becomes);
         }
     }
 
@@ -725,21 +1053,39 @@ mod tests {
     }
 
     #[test]
+    fn a_default_limit_that_is_short_for_the_link_is_said() {
+        let said =
+            |line: &str, gbit: u64| spec(line).short_limit(Rate(gbit * 1_000_000_000), 1514, Span::from_millis(70));
+        assert_eq!(
+            said("fq_codel", 10).as_deref(),
+            Some(
+                "fq_codel's default limit of 10240 packets lasts 12.4 ms at 10gbit, less than the longest RTT, 70 ms: a few \
+                 flows may not keep the link busy; such a link needs a limit, as in: limit 1bdp"
+            )
+        );
+        for line in ["ccaq", "codel", "pie", "fq_pie", "fq", "pfifo", "sfq", "sfb", "htb rate 10gbit child fq_codel"] {
+            assert!(said(line, 10).is_some(), "{line}");
+        }
+        for line in ["fq_codel limit 60000", "red limit 400000", "cake", "noqueue", "htb rate 1mbit child fq_codel"] {
+            assert_eq!(said(line, 10), None, "{line}");
+        }
+        assert_eq!(said("fq_codel", 1), None);
+        assert!(said("sfq", 1).is_some_and(|text| text.contains("127 packets")));
+    }
+
+    #[test]
     fn errors_name_the_word_and_what_was_expected() {
         assert!(error("fq_kodel").contains("did you mean \"fq_codel\"?"));
         assert!(error("").starts_with("no queue discipline given"));
         assert!(error("qdisc").starts_with("no queue discipline given"));
         assert!(error("codel limt 5").contains("did you mean \"limit\"?"));
         assert!(error("codel limit").contains("\"limit\": needs a number of packets"));
-        assert!(error("codel limit 5 limit 6").contains("limit is given twice"));
-        assert!(error("codel ecn noecn").contains("ecn is given twice"));
         assert!(error("pfifo limit 0").contains("limit must be 1 to 4294967295"));
         assert!(error("codel limit -1").contains("not a number"));
         assert!(error("codel limit 4294967296").contains("limit must be"));
         assert!(error("codel target 5m").contains("unknown unit; target expects a time"));
         assert!(error("codel target 17ns").contains("too fine"));
         assert!(error("codel target 2000s").contains("target must be 1us to 1000s"));
-        assert!(error("fq buckets 1000").contains("\"buckets\": must be a power of two"));
         assert!(error("red limit 9 variant ns2 min 5 max 5").contains("must be below max"));
         assert!(error("red limit 9 variant ns2 probability nan").contains("not a number"));
         assert!(error("noqueue limit 5").contains("noqueue takes no parameters"));

@@ -27,7 +27,7 @@ const LINES: &[&str] = &[
     "fq_codel limit 10240 variant linux7 target 1ms interval 10ms noecn",
     "fq_codel limit 10240 memory_limit 16k quantum 300 ce_threshold 2ms",
     "fq limit 40 flow_limit 8 orphan_mask 7 buckets 2 refill_delay 1ms",
-    "fq limit 10000 flow_limit 100 buckets 1 orphan_mask 4294967295 ce_threshold 1ms",
+    "fq limit 10000 flow_limit 100 buckets 2 orphan_mask 4294967295 ce_threshold 1ms",
     "fq limit 40 maxrate 2mbit quantum 1514 initial_quantum 1514",
     "red limit 30 variant ns2",
     "red limit 1000 variant ns2 min 3 max 9 q_weight 0.2 ecn",

@@ -290,6 +290,36 @@ fn a_huge_count_is_refused() {
 }
 
 #[test]
+fn files_of_other_programs_are_named_with_what_to_do() {
+    let said = |bytes: &[u8]| load(bytes, &LoadOptions::default()).err().expect("an error").to_string();
+    for (bytes, kind) in [
+        (
+            &b"\xd4\xc3\xb2\xa1\x02\x00"[..],
+            "is a capture of packets (pcap), and no scenario: expected a scenario in TOML; sojourn new",
+        ),
+        (b"\x0a\x0d\x0d\x0a\x1c\x00\xff", "(pcapng)"),
+        (b"\x1f\x8b\x08\x00\xff", "is compressed by gzip, as flent's .flent.gz are"),
+        (b"PAR1\x15\xff", "Parquet"),
+        (b"{\"version\": 4, \"results\": {}}", "is JSON, as flent, irtt and iperf3 write it"),
+        (b"[ {\"kind\": \"codel\"} ]", "is a line of tc"),
+        (b"qdisc codel 8001: root refcnt 2 limit 9p", "as the key qdisc of a hop"),
+    ] {
+        let text = said(bytes);
+        assert!(text.contains(kind) && !text.contains('\n'), "{text}");
+    }
+}
+
+#[test]
+fn a_list_without_times_names_sweep() {
+    for (key, list) in [("qdisc", "[\"codel\", \"pie\"]"), ("rate", "[\"1mbit\", \"5mbit\"]")] {
+        let rate = if key == "rate" { list } else { "\"10mbit\"" };
+        let qdisc = if key == "qdisc" { format!("\nqdisc = {list}") } else { String::new() };
+        let text = error("rate = \"10mbit\"", &format!("rate = {rate}{qdisc}")).to_string();
+        assert!(text.contains("write under [sweep]: \"hop.") && text.contains(list), "{text}");
+    }
+}
+
+#[test]
 fn what_is_no_toml_is_named_with_its_line() {
     let binary = load(&[b'a', b'\n', 0xff, 0xfe, 0], &LoadOptions::default()).err().expect("an error");
     assert_eq!(binary.to_string(), "scenarios/x.toml:2: no text in UTF-8: expected a scenario file in TOML");

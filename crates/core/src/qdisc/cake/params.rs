@@ -251,9 +251,11 @@ impl Parameters for Params {
             Unit::Flag("no-split-gso"),
             "cut large segments to packets (none here is larger)"
         ),
-        param!(Params.ack_filter as "no-ack-filter", Unit::Word(AckFilter::WORDS), "drop ACKs that newer ones make idle"),
+        param!(Params.ack_filter as "no-ack-filter", Unit::Word(AckFilter::WORDS), "drop ACKs that newer ones make idle")
+            .shown_if_set(),
         param!(Params.memlimit, Unit::Size, "bytes of memory; 0: four rtt at the bandwidth, at least 4 MB")
             .range(0, 1 << 31)
+            .shown_if_set()
             .zero_unsent()
             .lowered(),
         Param::new(
@@ -263,7 +265,7 @@ impl Parameters for Params {
             set_raw,
             "a packet's length counts with its link header; sets overhead 0 and noatm",
         ),
-        param!(Params.atm as "noatm", Unit::Word(LinkLayer::WORDS), "cells in which the link sends"),
+        param!(Params.atm as "noatm", Unit::Word(LinkLayer::WORDS), "cells in which the link sends").shown_if_set(),
         Param::preset(
             &[
                 "ipoa-vcmux",
@@ -282,12 +284,14 @@ impl Parameters for Params {
             ],
             set_link,
             "names for kinds of links: each adds to overhead, and sets cells and mpu",
-        ),
+        )
+        .adds_to("overhead"),
         Param::preset(&["conservative"], set_conservative, "atm overhead 48"),
         Param::preset(&["via-ethernet"], |_, _| true, "nothing any more"),
         param!(Params.overhead, Unit::Signed, "bytes that a packet takes up beyond its IP length")
-            .signed_range(OVERHEADS.0, OVERHEADS.1),
-        param!(Params.mpu, Unit::Number, "bytes that a packet takes up at least").range(0, 256).zero_unsent(),
+            .signed_range(OVERHEADS.0, OVERHEADS.1)
+            .shown_if_set(),
+        param!(Params.mpu, Unit::Number, "bytes that a packet takes up at least").range(0, 256).shown_if_set().zero_unsent(),
         param!(Params.ingress, Unit::Flag("egress"), "count dropped packets as sent: the bottleneck is before us"),
         Param::impossible(
             "autorate-ingress",

@@ -78,7 +78,6 @@ fn what_cannot_be_is_said() {
     }
     assert!(error("cake overhead 257").contains("-64 to 256"));
     assert!(error("cake overhead 250 ethernet").contains("-64 to 256"));
-    assert!(error("cake diffserv3 besteffort").contains("given twice"));
     assert!(error("cake bestefort").contains("did you mean \"besteffort\"?"));
     assert!(error("cake bandwidth often").contains("or unlimited"));
 }

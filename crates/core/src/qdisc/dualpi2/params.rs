@@ -153,9 +153,11 @@ impl Parameters for Params {
         param!(Params.classic_protection, Unit::Percent, "C's weight; default: 10 %, or a sixteenth").range(0, 100),
         param!(Params.max_rtt, Unit::Time, "greatest RTT to be expected: sets target, tupdate, alpha and beta")
             .range(MICROSECOND, MOST_NS)
+            .shown_if_set()
             .zero_unsent(),
         param!(Params.typical_rtt, Unit::Time, "typical RTT: a sixth of max_rtt")
             .range(MICROSECOND, MOST_NS)
+            .shown_if_set()
             .zero_unsent(),
         param!(Params.target, Unit::Time, "delay aimed at").range(MICROSECOND, MAX_SPAN).zero_unsent(),
         param!(Params.tupdate, Unit::Time, "time between two updates; default: 16 ms, or by max_rtt")
@@ -172,12 +174,15 @@ impl Parameters for Params {
             .ours(),
     ];
 
+    fn foreign(&self) -> &'static [&'static str] {
+        match self.variant {
+            Variant::Linux => &["min_th", "range"],
+            Variant::Rfc9332 => &["typical_rtt", "drop_enqueue", "drop_on_overload", "step_thresh", "min_qlen_step"],
+        }
+    }
+
     fn check(&self) -> Result<(), (&'static str, &'static str)> {
-        let rfc = self.variant == Variant::Rfc9332;
         match Gains::of_rtts(self) {
-            _ if rfc && self.typical_rtt.is_some() => Err(("typical_rtt", "is of variant linux only")),
-            _ if rfc && self.drop_enqueue => Err(("drop_enqueue", "is of variant linux only")),
-            _ if rfc && !self.drop_on_overload => Err(("overflow", "is of variant linux only")),
             _ if self.max_rtt.zip(self.typical_rtt).is_some_and(|(max, typical)| typical > max) => {
                 Err(("typical_rtt", "must not exceed max_rtt"))
             }

@@ -6,6 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::{Error, Form, Param, Parameters, Presence, Unit, Value, Words, number};
+use crate::qdisc::tc::DefaultLimit;
 use crate::rng::Rng;
 
 /// A parameter as reference pages and help show it.
@@ -49,8 +50,14 @@ pub(crate) fn read_params<T: Parameters>(words: &mut Words, warnings: &mut Vec<S
 /// The state of reading a line.
 struct Reading<'w, T: Parameters> {
     params: T,
+    /// The parameters before the line.
+    base: T,
     /// The names of the parameters that were given.
     seen: Vec<&'static str>,
+    /// The words that were read, each with the parameters that it set.
+    given: Vec<(String, Vec<&'static str>)>,
+    /// Whether a number has the letter after it with which `tc` prints packets or bytes.
+    with_letter: bool,
     /// The parameters that were given as a zero that `tc` does not send.
     zeros: Vec<&'static Param<T>>,
     /// The last parameter with a value, and the text of that value.
@@ -65,20 +72,80 @@ fn read_onto<T: Parameters>(
     words: &mut Words,
     warnings: &mut Vec<String>,
 ) -> Result<(T, Vec<&'static str>), Error> {
-    let mut reading = Reading { params, seen: Vec::new(), zeros: Vec::new(), last: None };
+    let base = params.clone();
+    let (seen, given, zeros) = (Vec::new(), Vec::new(), Vec::new());
+    let mut reading = Reading { params, base, seen, given, with_letter: false, zeros, last: None };
     while let Some(word) = words.next() {
         reading.read(word, words, warnings)?;
     }
     reading.take_zeros(warnings)?;
-    let Reading { mut params, seen, .. } = reading;
+    let Reading { mut params, mut seen, with_letter, .. } = reading;
     let required = T::PARAMS.iter().filter(|param| whole && param.presence == Presence::Required);
     if let Some(missing) = required.into_iter().find(|param| !seen.contains(&param.name)) {
         let problem = format!("{} needs {}: {}", T::NAME, missing.name, missing.unit.expects());
         return Err(Error::new("", if T::HINT.is_empty() { problem } else { format!("{problem}; {}", T::HINT) }));
     }
+    if let Some(name) = seen.iter().find(|name| params.foreign().contains(*name)) {
+        return Err(Error::new(name, of_another_variant(&params, name)));
+    }
+    let derived = params.derive(&seen).map_err(|(name, problem)| Error::new(name, problem))?;
+    seen.extend(derived.names);
     params.complete();
     params.check().map_err(|(name, problem)| Error::new(name, problem.to_string()))?;
+    let asked = !T::ASKED_BY_TC.is_empty() && !seen.contains(&T::ASKED_BY_TC);
+    if words.printed || (with_letter && asked) {
+        warnings.extend(assumptions(&params, &seen));
+    }
+    warnings.extend((!derived.open.is_empty()).then(|| format!("{}: {}", T::NAME, derived.open)));
     Ok((params, seen))
+}
+
+/// Why a parameter of another variant is refused, even with its default.
+fn of_another_variant<T: Parameters>(params: &T, name: &str) -> String {
+    let variant = T::PARAMS.iter().find(|param| param.name == "variant");
+    let has_it = |place: &usize| {
+        let mut other = params.clone();
+        variant.is_some_and(|param| (param.set)(&mut other, Value::Int(*place as u64)))
+            && !other.foreign().contains(&name)
+    };
+    let words = match variant.map(|param| param.unit) {
+        Some(Unit::Choice(words, _)) => words,
+        _ => &[],
+    };
+    let having: Vec<&str> = (0..words.len()).filter(has_it).map(|place| words[place]).collect();
+    let own = variant_of(params).unwrap_or_default();
+    format!("variant {own} of {} does not have it, only variant {} does: leave it out", T::NAME, having.join(", "))
+}
+
+/// The sentence that names what a text printed by `tc` does not hold, and what is assumed instead. `None` if it holds
+/// every parameter that matters.
+fn assumptions<T: Parameters>(params: &T, seen: &[&'static str]) -> Option<String> {
+    let in_every_output = |param: &&Param<T>| {
+        let unit_says_it =
+            matches!(param.unit, Unit::Flag(_) | Unit::Preset(_) | Unit::Impossible | Unit::Ignored(_) | Unit::Child);
+        param.ours != T::TC && !unit_says_it && !param.shown_if_set && param.presence != Presence::Shown
+    };
+    let missing: Vec<&Param<T>> =
+        T::PARAMS.iter().filter(in_every_output).filter(|param| !seen.contains(&param.name)).collect();
+    let first = missing.first()?;
+    let assumed = missing.iter().map(|param| match params.assumed(param) {
+        Value::Unset => format!("{} by default", param.name),
+        value if param.unit.words().is_empty() => format!("{} {}", param.name, param.print(value)),
+        value => param.print(value),
+    });
+    let assumed = assumed.collect::<Vec<_>>().join(", ");
+    let names = match missing.len() {
+        1 => first.name.to_string(),
+        _ => missing.iter().map(|param| param.name).collect::<Vec<_>>().join(", "),
+    };
+    let details = missing.iter().any(|param| T::DETAILS.contains(&param.name));
+    let more = if details { "; tc -d qdisc show says more" } else { "" };
+    Some(format!("{}: what tc printed does not hold {names}; assumed: {assumed}{more}", T::NAME))
+}
+
+/// Returns whether this is a number with the letter with which `tc` prints packets or bytes, such as `1000p`.
+fn has_letter(text: &str) -> bool {
+    text.strip_suffix(['p', 'b']).is_some_and(|number| !number.is_empty() && number.bytes().all(|c| c.is_ascii_digit()))
 }
 
 impl<'w, T: Parameters> Reading<'w, T> {
@@ -92,10 +159,33 @@ impl<'w, T: Parameters> Reading<'w, T> {
         if matches!(param.unit, Unit::Impossible) {
             return Err(Error::new(word, param.doc.to_string()));
         }
+        let before = self.params.clone();
         if self.seen.contains(&param.name) && !matches!(param.unit, Unit::Preset(_)) {
-            return Err(Error::new(word, format!("{} is given twice: leave one out", param.name)));
+            if T::ONCE.contains(&param.name) && !words.printed {
+                return Err(Error::new(
+                    word,
+                    format!("{} is given twice, which tc refuses: leave one out", param.name),
+                ));
+            }
+            self.zeros.retain(|zero| zero.name != param.name);
+            (param.set)(&mut self.params, (param.get)(&self.base));
+        } else {
+            self.seen.push(param.name);
         }
-        self.seen.push(param.name);
+        let text = self.set(param, word, words, warnings)?;
+        self.last_counts(param, text, &before, words.printed, warnings);
+        Ok(())
+    }
+
+    /// Reads the value of a parameter, whose name is `word`, and sets it. Returns the words that were read.
+    fn set(
+        &mut self,
+        param: &'static Param<T>,
+        word: &'w str,
+        words: &mut Words<'w>,
+        warnings: &mut Vec<String>,
+    ) -> Result<String, Error> {
+        let mut text = word.to_string();
         let value = match param.unit {
             Unit::Flag(off) => Value::Flag(word != off),
             Unit::Word(words) | Unit::Preset(words) => {
@@ -104,24 +194,55 @@ impl<'w, T: Parameters> Reading<'w, T> {
             Unit::Ignored(count) => {
                 warnings.push(format!("{} is ignored: {}", param.name, param.doc));
                 words.by_ref().take(count).for_each(drop);
-                return Ok(());
+                return Ok(text);
             }
-            Unit::Child => return read_child(&mut self.params, param, words, warnings),
+            Unit::Child => return read_child(&mut self.params, param, words, warnings).map(|()| text),
             Unit::Nibbles => read_nibbles(param, (param.get)(&self.params), words)?,
             _ => {
                 self.last = words.clone().next().map(|text| (param, text));
+                if let Some((_, value)) = self.last {
+                    self.with_letter |= has_letter(value);
+                    text = format!("{word} {value}");
+                }
                 let read = read_value(param, words, warnings);
                 read.map_err(|error| words.clone().next().and_then(|next| self.apart(next)).unwrap_or(error))?
             }
         };
         if param.zero_unsent && value == Value::Int(0) {
             self.zeros.push(param);
-            return Ok(());
+            return Ok(text);
         }
         if !(param.set)(&mut self.params, value) {
             return Err(Error::new(word, format!("{} does not take this value", param.name)));
         }
-        Ok(())
+        Ok(text)
+    }
+
+    /// Warns if words change what earlier words of the line set: `tc` takes the last ones, and so does this crate.
+    fn last_counts(
+        &mut self,
+        param: &'static Param<T>,
+        text: String,
+        before: &T,
+        printed: bool,
+        warnings: &mut Vec<String>,
+    ) {
+        let sets_itself = !matches!(param.unit, Unit::Preset(_) | Unit::Ignored(_));
+        let changed = T::PARAMS.iter().filter(|one| (one.get)(&self.params) != (one.get)(before));
+        let mut sets: Vec<&'static str> = changed.map(|one| one.name).filter(|name| *name != param.adds_to).collect();
+        if sets_itself && !sets.contains(&param.name) {
+            sets.push(param.name);
+        }
+        let earlier = self.given.iter().rev().find(|(_, names)| names.iter().any(|name| sets.contains(name)));
+        match earlier {
+            Some((one, _)) if *one == text && printed => {}
+            Some((one, _)) if *one == text => warnings.push(format!("{}: {text} is given twice", T::NAME)),
+            Some((one, _)) => {
+                warnings.push(format!("{}: {one}, then {text}: as in tc, the last one counts", T::NAME));
+            }
+            None => {}
+        }
+        self.given.push((text, sets));
     }
 
     /// The error for a unit that a space separates from its number, as in `rate 5 Mbit/s`.
@@ -318,7 +439,7 @@ pub(crate) fn document<T: Parameters>() -> Discipline {
 
 pub(crate) fn random_params<T: Parameters>(rng: &mut Rng) -> T {
     let mut params = T::default();
-    for param in T::PARAMS {
+    for param in T::PARAMS.iter().filter(|param| param.presence != Presence::Shown) {
         let before = params.clone();
         let given = rng.below(2) == 1;
         let value = param.random(rng);
@@ -335,15 +456,17 @@ pub(crate) fn random_params<T: Parameters>(rng: &mut Rng) -> T {
 
 /// Returns true if a line with these parameters would be accepted.
 fn is_sound<T: Parameters>(params: &T) -> bool {
-    let mut whole = params.clone();
+    let (mut whole, default) = (params.clone(), T::default());
+    let foreign = |param: &&Param<T>| params.foreign().contains(&param.name);
+    let is_own = T::PARAMS.iter().filter(foreign).all(|param| (param.get)(params) == (param.get)(&default));
     whole.complete();
-    whole.check().is_ok()
+    is_own && whole.check().is_ok()
 }
 
 /// Draws parameters for tests: about half of them from [`Param::corner`], as far as the values fit together.
 pub(crate) fn corner_params<T: Parameters>(rng: &mut Rng) -> T {
     let mut params = T::default();
-    for param in T::PARAMS {
+    for param in T::PARAMS.iter().filter(|param| param.presence != Presence::Shown) {
         let before = params.clone();
         if rng.below(2) == 1 {
             continue;
@@ -374,11 +497,24 @@ pub(crate) fn corner_line<T: Parameters>(present: &T, rng: &mut Rng) -> String {
         let value = param.corner(rng);
         let mut params = present.clone();
         // A preset has no value to print. A value that does not fit on its own would be refused.
-        if value != Value::Unset && (param.set)(&mut params, value) && !matches!(param.unit, Unit::Preset(_)) {
+        let is_given = !matches!(param.unit, Unit::Preset(_)) && param.presence != Presence::Shown;
+        if is_given && value != Value::Unset && (param.set)(&mut params, value) {
             print_param(&mut line, param, value);
         }
     }
     line
+}
+
+/// The limit, if it has its default and the link does not decide it.
+pub(crate) fn default_limit<T: Parameters>(params: &T) -> Option<DefaultLimit> {
+    let param = T::PARAMS.iter().find(|param| param.name == "limit" && param.presence != Presence::Required)?;
+    let limit = params.assumed(param);
+    match (limit, param.unit) {
+        _ if limit != T::blank().assumed(param) => None,
+        (Value::Int(packets), Unit::Packets | Unit::PacketsAsSize) => Some(DefaultLimit::Packets(packets)),
+        (Value::Int(bytes), Unit::Size) => Some(DefaultLimit::Bytes(bytes)),
+        _ => None,
+    }
 }
 
 /// The word after `variant`, if the discipline has variants.

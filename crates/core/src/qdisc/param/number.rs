@@ -209,6 +209,12 @@ pub(crate) fn whole(text: &str, suffix: &str) -> Result<u64, Fault> {
     digits.parse().map_err(|_| Fault::TooLarge)
 }
 
+/// Reads a size as `tc` prints it where it accepts a bare number only: `64Kb`, `1.5Mb`.
+pub(crate) fn printed_size(text: &str) -> Option<u64> {
+    let is_printed = ["Kb", "Mb", "Gb"].iter().any(|unit| text.ends_with(unit));
+    if is_printed { truncated(text, SIZE, 8).ok() } else { None }
+}
+
 /// Writes a size in the largest unit that divides it: `32Mb`, `64Kb`, `1514`.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {

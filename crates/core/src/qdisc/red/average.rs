@@ -73,7 +73,7 @@ pub struct Vars {
 
 /// Computes the weight 2⁻ⁿ of the average as `tc` does: the least n with
 /// `burst + 1 − min ≤ (1 − (1 − 2⁻ⁿ)^burst) 2ⁿ` (`tc_red_eval_ewma`).
-fn ewma(min: f64, burst: u32) -> Option<u32> {
+pub(super) fn ewma(min: f64, burst: u32) -> Option<u32> {
     let wanted = f64::from(burst) + 1.0 - min;
     let reached = |wlog: &u32| {
         let w = 1.0 / f64::from(1u32 << wlog);
@@ -84,7 +84,10 @@ fn ewma(min: f64, burst: u32) -> Option<u32> {
 
 /// Computes `tc`'s number of random bits (`tc_red_eval_P`). The kernel uses it if the probability is zero in 32 bits.
 fn random_bits(probability: f64, delta: u32) -> Option<u32> {
-    let mut share = probability / f64::from(delta.max(1));
+    if delta == 0 {
+        return Some(0);
+    }
+    let mut share = probability / f64::from(delta);
     let mut bits = 0;
     while share <= 1.0 {
         share *= 2.0;
@@ -95,7 +98,7 @@ fn random_bits(probability: f64, delta: u32) -> Option<u32> {
 
 /// Computes `tc`'s table of the decay: the number of bits by which the average is shifted after an idle time. Also
 /// returns the base-2 logarithm of the table's step in µs.
-fn idle_damping(wlog: u32, words: &Words) -> Option<([u8; STAB], u32)> {
+pub(super) fn idle_damping(wlog: u32, words: &Words) -> Option<([u8; STAB], u32)> {
     // tc computes with ticks of 64 ns, but the kernel reads the table in µs.
     let xmit_time = xmittime_ticks(words.bandwidth, words.avpkt) as f64;
     let per_unit = -libm::log(1.0 - 1.0 / f64::from(1u32 << wlog)) / xmit_time;
@@ -181,6 +184,12 @@ impl Parms {
         // Round to nearest, halves up.
         let nearest = (u64::from(self.max_p) + u64::from(self.qth_delta / 2)) / u64::from(self.qth_delta);
         self.max_p_delta = (nearest as u32).max(1);
+    }
+
+    /// The base-2 logarithms of the average's weight, negated, and of the step of the table of the decay.
+    #[cfg(test)]
+    pub fn logs(&self) -> (u32, u32) {
+        (self.wlog, self.scell_log)
     }
 
     /// The probability at `max`.

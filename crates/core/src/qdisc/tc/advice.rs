@@ -1,7 +1,7 @@
 //! Warnings about settings that are valid but probably a mistake: see [`Spec::advice`].
 
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::{Spec, Value};
@@ -34,6 +34,46 @@ impl Spec {
             sentences.extend(child.advice(&Context { rate, ..*context }, constant));
         }
         sentences
+    }
+}
+
+/// A discipline's limit, if the line leaves it at its default.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum DefaultLimit {
+    /// In packets.
+    Packets(u64),
+    /// In bytes.
+    Bytes(u64),
+}
+
+impl Spec {
+    /// A warning about a default limit that holds less than the link carries in the longest round trip. `mtu` is the
+    /// largest packet in bytes as the link counts it. `None` if the line gives a limit, or if the default is enough.
+    pub fn short_limit(&self, rate: Rate, mtu: u32, rtt: Span) -> Option<String> {
+        if let Some(child) = self.child() {
+            let own = self.values().into_iter().find(|(name, _)| *name == "rate");
+            let rate =
+                own.map_or(rate, |(_, value)| if let Value::Int(own) = value { rate.min(Rate(own)) } else { rate });
+            return child.short_limit(rate, mtu, rtt);
+        }
+        let (bytes, limit) = match self.default_limit()? {
+            DefaultLimit::Packets(packets) => (packets.saturating_mul(u64::from(mtu)), format!("{packets} packets")),
+            DefaultLimit::Bytes(bytes) => (bytes, format!("{bytes} bytes")),
+        };
+        let lasts =
+            Span(u64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(rate.0.max(1))).unwrap_or(u64::MAX));
+        let ms =
+            |span: Span| format!("{:.3}", span.as_millis_f64()).trim_end_matches('0').trim_end_matches('.').to_string();
+        (lasts < rtt).then(|| {
+            let lasts = Span(lasts.0 / 100_000 * 100_000);
+            format!(
+                "{}'s default limit of {limit} lasts {} ms at {rate}, less than the longest RTT, {} ms: a few flows may not keep \
+                 the link busy; such a link needs a limit, as in: limit 1bdp",
+                self.kind(),
+                ms(lasts),
+                ms(rtt)
+            )
+        })
     }
 }
 

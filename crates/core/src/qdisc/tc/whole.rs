@@ -1,10 +1,12 @@
 //! Extracts a discipline and its parameters from pasted text: one or several `tc qdisc add|replace|change` commands, or the
-//! output of `tc qdisc show`, counters included.
+//! output of `tc qdisc show`, counters included, also as JSON.
 
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use super::json::{is_json, lines_of};
+use super::printed::accepted;
 use crate::qdisc::htb::CLASSES_MISSING;
 use crate::qdisc::param::Error;
 
@@ -15,6 +17,8 @@ pub struct OwnWords {
     pub line: String,
     /// Warnings about parts of the text that were ignored.
     pub warnings: Vec<String>,
+    /// Whether the text is output of `tc qdisc show`, which may lack parameters.
+    pub printed: bool,
 }
 
 /// One discipline or class that a text names, and its position in the tree of the device.
@@ -32,7 +36,7 @@ struct Entry<'a> {
 
 impl Entry<'_> {
     fn line(&self) -> String {
-        [self.kind].into_iter().chain(self.words.iter().copied()).collect::<Vec<_>>().join(" ")
+        accepted(self.kind, &self.words)
     }
 }
 
@@ -52,10 +56,13 @@ impl Entry<'_> {
 /// # Ok::<(), sojourn_core::qdisc::tc::Error>(())
 /// ```
 pub fn own_words(text: &str) -> Result<OwnWords, Error> {
+    let unpacked = if is_json(text) { Some(lines_of(text)?) } else { None };
+    let text = unpacked.as_deref().unwrap_or(text);
     let lines = logical_lines(text);
     if lines.iter().any(|line| is_shown(line)) {
         let entries: Vec<Entry> = lines.iter().filter(|line| is_shown(line)).filter_map(|line| printed(line)).collect();
-        return if entries.is_empty() { Ok(plain("")) } else { chosen(entries) };
+        let found = if entries.is_empty() { Ok(plain("")) } else { chosen(entries) };
+        return found.map(|found| OwnWords { printed: true, ..found });
     }
     if lines.first().is_some_and(|line| is_command(line)) {
         let commands = lines.iter().flat_map(|line| line.split("&&")).flat_map(|line| line.split(';'));
@@ -63,11 +70,12 @@ pub fn own_words(text: &str) -> Result<OwnWords, Error> {
         let entries: Vec<Entry> = commands.map(command).collect::<Result<_, _>>()?;
         return chosen(entries);
     }
-    Ok(plain(&text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")))
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    Ok(words.split_first().map_or(plain(""), |(kind, words)| plain(&accepted(kind, words))))
 }
 
 fn plain(line: &str) -> OwnWords {
-    OwnWords { line: line.to_string(), warnings: Vec::new() }
+    OwnWords { line: line.to_string(), warnings: Vec::new(), printed: false }
 }
 
 /// Splits a text into logical lines: a line that ends in a backslash continues in the next one, and the output of `tc
@@ -79,7 +87,9 @@ fn logical_lines(text: &str) -> Vec<String> {
         let line = without_prompt(raw);
         let (line, goes_on) = line.strip_suffix('\\').map_or((line, false), |line| (line.trim_end(), true));
         let opens = is_shown(line) || is_command(line);
-        let counters = line.is_empty() || line.starts_with("Sent ");
+        // sfq's counters come before those of every discipline.
+        let counters =
+            line.is_empty() || ["Sent ", "prob_mark ", "forced_mark "].iter().any(|one| line.starts_with(one));
         match lines.last_mut() {
             Some(last) if continued || (wrapped && !opens && !counters) => {
                 last.push(' ');
@@ -296,7 +306,7 @@ fn of_queues(kind: &str, leaves: &[&Entry<'_>]) -> Result<OwnWords, Error> {
             let warning = format!(
                 "{kind} gives each of the device's {count} queues its own {name}: sojourn's link has one queue, and one {name}"
             );
-            Ok(OwnWords { line: one.clone(), warnings: Vec::from([warning]) })
+            Ok(OwnWords { warnings: Vec::from([warning]), ..plain(one) })
         }
         [] => Err(Error::new(
             kind,

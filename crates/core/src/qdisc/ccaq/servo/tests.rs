@@ -589,8 +589,11 @@ fn a_line_names_the_algorithm_to_which_a_parameter_belongs() {
     assert_eq!(spec("ccaq variant paper flow_limit 5"), Ok("ccaq variant paper flow_limit 5".into()));
     assert!(!"ccaq".parse::<Spec>().expect("ccaq").full().contains("flow_limit"));
     let refused = |line| spec(line).expect_err("it is refused");
-    assert!(refused("ccaq flow_limit 5").contains("only variant paper has it"), "{}", refused("ccaq flow_limit 5"));
-    assert!(refused("ccaq variant paper idle 2%").contains("only variant servo, the default, has it"));
+    assert!(refused("ccaq flow_limit 5").contains("only variant paper does"), "{}", refused("ccaq flow_limit 5"));
+    // Also with its default.
+    for line in ["ccaq variant paper idle 2%", "ccaq idle 1% variant paper", "ccaq variant paper noecn"] {
+        assert!(refused(line).contains("variant paper of ccaq does not have it, only variant servo does"), "{line}");
+    }
     assert!(refused("ccaq flows 100").contains("must be a multiple of 8"));
     assert!(refused("ccaq idle 60%").contains("0.01% to 25%"), "{}", refused("ccaq idle 60%"));
 }
