@@ -522,7 +522,9 @@ def test_marks_and_winners_are_what_the_seeds_show(
             assert from_best or not best or marks[place] != "worst"
             assert marks[place] != "best" or any(paired.differ(cases, delays, place, other) for other in worst)
     known = headline.facts(cases)
-    for family in (headline._family(cases, [known[place] for place in members]) for members in paired.families(cases)):
+    for family in (
+        headline._family(cases, [known[place] for place in members], []) for members in paired.families(cases)
+    ):
         for one in family.lead:
             assert not any(paired.differ(cases, delays, one.case, other.case) for other in family.lead)
         for one in family.members:
@@ -959,5 +961,5 @@ def test_the_headline_makes_no_winner_where_there_is_none() -> None:
 
 def test_where_a_queue_only_moves_to_another_hop_the_headline_is_about_the_path() -> None:
     said = headline.sentences(compare(ROOT / "scenarios/two-hops.toml").cases())
-    assert said[0].startswith("router.rate 1.9 Mbit/s keeps delay lowest")
+    assert said[0].startswith("router.rate 1.9 Mbit/s is best for pings")
     assert "the path's queues to the right together" in said[0]
