@@ -75,6 +75,15 @@ def test_the_command_compares_the_lines_and_keeps_other_sweeps(tmp_path: Path, s
     )
 
 
+def test_a_queue_that_stays_empty_before_a_slower_hop_is_named(sojourn: Run, tmp_path: Path) -> None:
+    path = tmp_path / "two.toml"
+    path.write_text(TWO)
+    empty = sojourn("run", path, "--qdisc", "fq_codel", "--hop", "fast", "-f", "csv").stderr
+    assert "fast (1 Gbit/s) is faster than home (20 Mbit/s): its queue stays empty" in empty
+    shaped = sojourn("run", path, "--qdisc", "cake bandwidth 19mbit", "--hop", "fast", "-f", "csv").stderr
+    assert "stays empty" not in shaped
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sojourn import _core, identity, queues
 from sojourn.errors import Refusal, nearest_of
 from sojourn.line import constant_bps
+from sojourn.words import rate_text
 
 LOADS = ("bulk", "download", "upload", "video", "web", "sizes")
 """Kinds of flows that fill a queue, bulk flows first: the direction of the first kind that exists counts."""
@@ -43,6 +45,25 @@ def _fills_the_left(flows: Sequence[Mapping[str, Any]]) -> bool:
         if ways:
             return ways == {"left"}
     return False
+
+
+def _faster(plan: _core.Plan, queue: str, lines: Sequence[str]) -> list[str]:
+    """Says that a queue stays empty because a slower hop has the queue, unless a line is a shaper."""
+    rates: dict[str, Any] = {one["name"]: one["rate"] for one in plan.describe(0)["hops"]}
+    along = {
+        name: bps
+        for name, rate in rates.items()
+        if name.endswith(queues.REVERSE) == queue.endswith(queues.REVERSE) and (bps := constant_bps(rate))
+    }
+    slowest = min(along, key=lambda name: along[name], default=queue)
+    shapes = any(re.search(r"\b(rate|bandwidth)\b", line) for line in lines)
+    if queue not in along or along[slowest] >= along[queue] or shapes:
+        return []
+    return [
+        f"{queue} ({rate_text(along[queue] / 1e6)}) is faster than {slowest} ({rate_text(along[slowest] / 1e6)}): its "
+        "queue stays empty unless a line is a shaper, such as htb with a rate or cake with a bandwidth. --hop "
+        f"{slowest} compares the lines where the queue is"
+    ]
 
 
 def _sweep(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,6 +107,7 @@ def plan_of(
         _core.to_toml(scenario), plan.file, list(sets), seed, seeds, lines=False, outside=plan.outside_names
     )
     notes = [f"{queue} plays {'each of these lines' if len(chosen) > 1 else 'this line'}: {', '.join(chosen)}"]
+    notes += _faster(made, queue, chosen)
     if together:
         notes.append(
             f"{', '.join(together)}: no longer swept, since it moved together with {queue}; the scenario's own "
