@@ -15,7 +15,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from sojourn import paired, queues, tcline, words
-from sojourn.cases import Address, Cases, Flow, goodput
+from sojourn.cases import POOLED, Address, Cases, Flow, goodput
 from sojourn.means import Mean, mean_of
 from sojourn.records import RunRecord
 from sojourn.words import number_text
@@ -128,13 +128,15 @@ class Kind:
 
 _RTT = "round-trip time: "
 _ROUND_TRIPS = (
-    Column("RTT p50", "ms", _RTT + "half were no longer", "rtt_ms.p50", better="lower"),
-    Column("RTT p95", "ms", _RTT + "95 % were no longer", "rtt_ms.p95", better="lower", noticed=Noticed(1.0)),
-    Column("RTT max", "ms", _RTT + "the longest", "rtt_ms.max", better="lower"),
+    Column("RTT p50", "ms", _RTT + "half were no longer", "rtt_ms.p50", better="lower", how=POOLED),
+    Column(
+        "RTT p95", "ms", _RTT + "95 % were no longer", "rtt_ms.p95", better="lower", how=POOLED, noticed=Noticed(1.0)
+    ),
+    Column("RTT max", "ms", _RTT + "the longest", "rtt_ms.max", better="lower", how=POOLED),
     Column(
         "above base",
         "ms",
-        "what the path's queues add: the 95th percentile of the RTT less the base RTT",
+        "what the path's queues add: the 95th percentile of the RTT less the base RTT; the mean over several flows",
         "rtt_ms.p95",
         better="lower",
         above_base=True,
@@ -149,23 +151,35 @@ KINDS = (
         "calls and datagrams",
         ("voip", "cbr", "onoff"),
         (
-            Column("delay p50", "ms", "one-way delay: half came no later", "delay_ms.p50", better="lower"),
+            Column(
+                "delay p50",
+                "ms",
+                "one-way delay: half came no later; the mean over several flows",
+                "delay_ms.p50",
+                better="lower",
+            ),
             Column(
                 "delay p95",
                 "ms",
-                "one-way delay: 95 % came no later",
+                "one-way delay: 95 % came no later; the mean over several flows",
                 "delay_ms.p95",
                 better="lower",
                 noticed=Noticed(1.0),
             ),
-            Column("jitter p95", "ms", "one-way delay above the least one: 95 %", "jitter_ms.p95", better="lower"),
+            Column(
+                "jitter p95",
+                "ms",
+                "one-way delay above the least one: 95 %; the mean over several flows",
+                "jitter_ms.p95",
+                better="lower",
+            ),
             Column(
                 "loss", "%", "datagrams that never came", "loss_ratio", 3, 100, better="lower", noticed=Noticed(0.005)
             ),
             Column(
                 "MOS",
                 "",
-                "mean opinion score of speech, from 1 to 4.5",
+                "mean opinion score of speech, from 1 to 4.5; the mean over several calls",
                 "mos",
                 better="higher",
                 noticed=Noticed(0.1, 0.0),
@@ -184,6 +198,7 @@ KINDS = (
                 "half of the web pages took no longer",
                 "page_load_s.p50",
                 better="lower",
+                how=POOLED,
                 noticed=Noticed(0.02),
             ),
             Column(
@@ -192,14 +207,17 @@ KINDS = (
                 "95 % of the web pages took no longer",
                 "page_load_s.p95",
                 better="lower",
+                how=POOLED,
                 noticed=Noticed(0.02),
             ),
+            Column("pages", "", "web pages loaded", "pages", 6, how="sum"),
             Column(
                 "FCT p50",
                 "s",
                 "completion time: half of the objects took no longer",
                 "fct_s.p50",
                 better="lower",
+                how=POOLED,
                 noticed=Noticed(0.02),
             ),
             Column(
@@ -208,6 +226,7 @@ KINDS = (
                 "completion time: 95 % of the objects took no longer",
                 "fct_s.p95",
                 better="lower",
+                how=POOLED,
                 noticed=Noticed(0.02),
             ),
             Column(
@@ -274,9 +293,16 @@ KINDS = (
         "downloads and uploads",
         ("download", "upload", "sizes"),
         (
-            Column("FCT p50", "s", "completion time: half took no longer", "fct_s.p50", better="lower"),
-            Column("FCT p95", "s", "completion time: 95 % took no longer", "fct_s.p95", better="lower"),
-            Column("slowdown", "", "median completion time over that of an empty path", "slowdown.p50", better="lower"),
+            Column("FCT p50", "s", "completion time: half took no longer", "fct_s.p50", better="lower", how=POOLED),
+            Column("FCT p95", "s", "completion time: 95 % took no longer", "fct_s.p95", better="lower", how=POOLED),
+            Column(
+                "slowdown",
+                "",
+                "median completion time over that of an empty path",
+                "slowdown.p50",
+                better="lower",
+                how=POOLED,
+            ),
             Column("goodput", "Mbit/s", "payload acknowledged", "goodput_mbit", better="higher", how="sum"),
             Column("done", "", "transfers that were completed", "completed", 6, how="sum"),
             Column(
