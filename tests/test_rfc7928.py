@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from conftest import Run
 from sojourn import _core, rfc7928, words
 from sojourn.errors import Refusal
 from sojourn.executors import Cores
-from sojourn.rfc7928 import judge, sampled, suite
+from sojourn.rfc7928 import judge, sampled, suite, tables
 from sojourn.rfc7928.observed import ALL, Seen
 from sojourn.rfc7928.pictures import ellipse
 from sojourn.rfc7928.suite import BY_NAME, DEFAULT, ROWS, Row
@@ -153,12 +154,17 @@ def test_a_verdict_is_over_all_measures_and_small_differences_do_not_count(
     assert one.verdict == verdict
 
 
-def test_what_seeds_do_not_show_is_the_same_and_one_seed_is_open() -> None:
+def test_what_seeds_do_not_show_is_open_with_the_seeds_that_would_decide() -> None:
     tail = [seen(0, seed, delay=100) for seed in range(4)]
     own = [seen(1, seed, delay=delay) for seed, delay in enumerate((20, 90, 110, 180))]
     (one,) = judge.judge(ROW, tail + own, [1])
     assert one.ratios["delay"].value < 0.95
-    assert one.verdict == "same"
+    assert not one.ratios["delay"].same
+    assert (one.verdict, tables._verdict_text(one)) == ("open", f"open {one.needs}")
+    assert 4 < (one.needs or 0) < judge.MOST_SEEDS
+    near = [seen(1, seed, delay=delay) for seed, delay in enumerate((99.0, 101.0, 100.5, 99.5))]
+    (one,) = judge.judge(ROW, tail + near, [1])
+    assert (one.verdict, one.needs) == ("same", None)
     (one,) = judge.judge(ROW, [tail[0], own[0]], [1])
     assert one.verdict == "open"
 
@@ -298,12 +304,57 @@ def test_bad_input_ends_with_2_and_plays_nothing(
     assert not (tmp_path / "store").exists()
 
 
-def test_a_ratio_has_its_mark_and_two_digits() -> None:
+def evaluated(*delays: tuple[float, ...]) -> judge.Evaluation:
+    """An evaluation of one row, in which tail drop and each discipline have these delays, seed by seed."""
+    found = [seen(place, at, delay=delay) for place, of in enumerate(delays) for at, delay in enumerate(of)]
+    names = ("pfifo", "codel", "pie", "red")[: len(delays)]
+    return judge.Evaluation((ROW,), names, names, "sim", 1.0, len(delays[0]), {ROW.name: found}, {})
+
+
+def test_a_tie_is_not_said_to_be_the_most_of_all() -> None:
+    tail, short, long = (100.0, 101.0), (10.0, 10.1), (100.0, 101.0)
+    tie = judge.headline(evaluated(tail, short, short))
+    assert "codel and pie are each better in 1 of 1 row without being worse in anything." in tie
+    assert "the most of all" not in tie
+    alone = judge.headline(evaluated(tail, short, long))
+    assert "codel is better in 1 of 1 row without being worse in anything, the most of all." in alone
+    two = judge.headline(evaluated(tail, short, short, long))
+    assert "codel and pie are each better in 1 of 1 row without being worse in anything, the others in fewer." in two
+    only = judge.headline(evaluated(tail, short))
+    assert only.endswith("codel is better in 1 of 1 row without being worse in anything.")
+
+
+def test_the_headline_says_how_many_verdicts_are_open_and_which_seeds_would_decide() -> None:
+    said = judge.headline(evaluated((100.0, 100.0, 100.0, 100.0), (20.0, 90.0, 110.0, 180.0)))
+    assert re.search(r"1 of 1 verdict is open: about --seeds \d+ would decide it\.", said)
+
+
+def test_a_limit_that_does_not_grow_with_the_row_is_warned_about() -> None:
+    assert suite.fixed_limits(["codel", "fq_codel limit 1bdp", "mine limit 0.5bdp"], 1.0) == []
+    (said,) = suite.fixed_limits(["mine limit 83"], 1.0)
+    assert said.startswith("mine limit 83: limit 83 is the same in every row")
+    assert said.endswith("write limit 1bdp to compare like with like")
+
+
+def test_a_page_with_pdf_pictures_shows_png(sojourn: Run, tmp_path: Path) -> None:
+    words = ("codel", "--rows", "5.1.1", "--seeds", "2", "--store", tmp_path / "store", "--out", tmp_path / "out")
+    sojourn("rfc7928", *words, "-f", "text", "-f", "pdf")
+    page = (tmp_path / "out/rfc7928.html").read_text()
+    shown = re.findall(r'<img[^>]* src="([^"]*)"', page)
+    assert shown
+    for name in shown:
+        file = tmp_path / "out" / name
+        assert file.read_bytes().startswith(b"\x89PNG"), "browsers show no PDF as an image"
+        assert file.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_ratio_has_its_interval_its_mark_and_two_digits() -> None:
     from sojourn.rfc7928.tables import ratio_text
 
     assert ratio_text(None) == words.NOTHING
-    assert ratio_text(judge.Ratio(0.0634, 0.06, 0.07, 3, True, False)) == "6.3+"
-    assert ratio_text(judge.Ratio(1.184, 1.1, 1.3, 3, False, True)) == "118-"
+    assert ratio_text(judge.Ratio(0.0634, 0.06, 0.07, 3, True, False)) == "6.3 ±0.5+"
+    assert ratio_text(judge.Ratio(1.184, 1.1, 1.3, 3, False, True)) == "118 ±10-"
+    assert ratio_text(judge.Ratio(1.184, None, None, 1, False, False)) == "118 "
     assert math.isclose(judge.MARGIN, 0.05)
 
 

@@ -92,11 +92,12 @@ def test_a_condition_is_met_by_the_whole_interval() -> None:
         (5.5, 0.6, 3): "open",
         (6.0, 0.9, 3): "no",
         (4.0, 0.1, 2): "open",
-        (5.0, None, 3): "yes",
+        (4.0, None, 1): "open",
     }
     for (value, half_width, count), answer in answers.items():
-        assert want.answer(Mean(value, half_width, count), 3) == answer, (value, half_width, count)
+        assert want.answer(Mean(value, half_width, count), 1 if count == 1 else 3) == answer, (value, half_width, count)
     assert want.answer(None, 3) == "open"
+    assert want.answer(Mean(5.0, None, 1), 1, random=False) == "yes", "without chance one seed says all"
     least = sizing.Want("x >= 5", "x", at_most=False, bound=5)
     assert [least.answer(Mean(value, 0.5, 3), 3) for value in (4.0, 4.8, 6.0)] == ["no", "open", "yes"]
 
@@ -115,7 +116,71 @@ def test_the_region_is_the_longest_run_of_sizes_that_meet_all_conditions() -> No
     assert sizing.headline(some).startswith("3 kB to 5 kB (0.1 BDP) meet all that is wanted: set 4 kB.")
     none = found("no", "open")
     assert (none.region, none.chosen) == ([], None)
-    assert sizing.headline(none).startswith("No size meets all that is wanted (x <= 5: no size).")
+    assert sizing.headline(none).startswith("No size is shown to meet all that is wanted: one seed has no interval.")
+    never = found("no", "no")
+    assert sizing.headline(never).startswith("No size meets all that is wanted (x <= 5: no size).")
+
+
+def measured(*values: tuple[float, float | None, float], seeds: int) -> sizing.Found:
+    """Sizes with a mean and half-width of x, which is to be at most 5, and the utilisation."""
+    want = sizing.Want("x <= 5", "x", at_most=True, bound=5)
+    sizes = []
+    for place, (value, half, busy) in enumerate(values):
+        mean = Mean(value, half, seeds)
+        measures = {"x": mean, "hops.line.utilisation": Mean(busy, None, seeds)}
+        sizes.append(sizing.Size(1000 * (place + 1), 0.1, (), measures, {want.text: want.answer(mean, seeds)}))
+    return sizing.Found(link(), (want,), tuple(sizes), seeds)
+
+
+def test_one_seed_leaves_every_size_open_and_says_so() -> None:
+    one = measured((2.0, None, 0.95), (4.0, None, 0.95), (9.0, None, 0.95), seeds=1)
+    assert [size.meets for size in one.sizes] == ["open"] * 3
+    assert sizing.headline(one).startswith(
+        "No size is shown to meet all that is wanted: one seed has no interval. 1 kB to 2 kB (0.1 BDP) do so in this "
+        "run, and are open: use --seeds 20."
+    )
+    assert (one.chosen, sizing.as_dict(one)["chosen_bytes"], sizing.as_dict(one)["open_region"]) == (
+        None,
+        None,
+        [1000, 2000],
+    )
+
+
+def test_open_sizes_are_named_with_about_the_seeds_that_would_decide() -> None:
+    some = measured((4.0, 1.5, 0.95), (9.0, 1.5, 0.95), seeds=5)
+    more = some.more_seeds
+    assert more == 20, "the interval of five seeds shrinks below 1 before that"
+    assert "1 kB (0.1 BDP) does so on average, and is open: use --seeds 20." in sizing.headline(some)
+    hopeless = measured((4.99, 1.5, 0.95), (9.0, 1.5, 0.95), seeds=5)
+    assert "no number of seeds up to 1000 is likely to decide" in sizing.headline(hopeless)
+    noisy = measured((4.8, 1.5, 0.95), seeds=5)
+    assert (noisy.more_seeds or 0) > 20
+
+
+def test_a_size_that_leaves_the_link_idle_is_warned_about() -> None:
+    idle = measured((2.0, 0.1, 0.17), (9.0, 0.1, 0.95), seeds=5)
+    assert "set 1 kB" in sizing.headline(idle)
+    assert "Warning: with 1 kB the link is busy only 17 % of the time, with 2 kB 95 %." in sizing.headline(idle)
+    both = measured((2.0, 0.1, 0.17), (3.0, 0.1, 0.9), (9.0, 0.1, 0.95), seeds=5)
+    assert both.chosen == both.sizes[1], "of the sizes that meet all, one that keeps the link busy"
+    assert "Warning" in sizing.headline(measured((2.0, None, 0.17), (9.0, None, 0.95), seeds=1))
+    assert "Warning" not in sizing.headline(measured((2.0, 0.1, 0.9), (9.0, 0.1, 0.95), seeds=5))
+
+
+def test_every_text_of_several_seeds_has_intervals_and_the_utilisation(
+    sojourn: Run, file: Path, tmp_path: Path
+) -> None:
+    words = ("size", file, "--store", tmp_path / "store", "--sizes", "20kB,80kB", "--want", "sojourn_ms.p95 <= 40")
+    one = sojourn(*words).stdout
+    assert "No size is shown to meet all that is wanted: one seed has no interval." in one
+    assert "one seed of random traffic: there is no interval" in one
+    assert "tc qdisc" not in one, "nothing is advised"
+    three = sojourn(*words, "--seeds", 3).stdout
+    assert "means over 3 seeds, ± half-width of the 95 % interval" in three
+    conditions = three[three.index("conditions") :]
+    assert "link busy %" in conditions
+    assert "±" in three
+    assert "oscil-" not in three
 
 
 def test_one_reno_flow_needs_a_buffer_of_a_bdp(sojourn: Run, file: Path, tmp_path: Path) -> None:

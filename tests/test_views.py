@@ -522,7 +522,9 @@ def test_marks_and_winners_are_what_the_seeds_show(
             assert from_best or not best or marks[place] != "worst"
             assert marks[place] != "best" or any(paired.differ(cases, delays, place, other) for other in worst)
     known = headline.facts(cases)
-    for family in (headline._family(cases, [known[place] for place in members]) for members in paired.families(cases)):
+    for family in (
+        headline._family(cases, [known[place] for place in members], []) for members in paired.families(cases)
+    ):
         for one in family.lead:
             assert not any(paired.differ(cases, delays, one.case, other.case) for other in family.lead)
         for one in family.members:
@@ -766,12 +768,12 @@ def test_a_queue_without_a_discipline_in_the_file_is_named_by_its_own_and_has_no
 
 def test_labels_about_no_queue_hold_for_both_directions_that_are_swept_together(tmp_path: Path) -> None:
     cases = compare(ROOT / "scenarios/two-users.toml").cases()
-    assert cases.short_labels() == ["fq_codel", "cake flows", "cake dual-dsthost or dual-srchost"]
+    assert cases.short_labels() == ["fq_codel", "cake flows", "cake dual-dsthost and dual-srchost"]
     path = tmp_path / "zip.toml"
     keys = ["hop.home.qdisc", "hop.home.reverse.qdisc"]
     for down, up, expected in [
         (["codel", "pie"], ["codel limit 9", "pie"], ["codel", "pie"]),
-        (["codel", "pie"], ["fq_codel", "pie"], ["codel or fq_codel", "pie"]),
+        (["codel", "pie"], ["fq_codel", "pie"], ["codel and fq_codel", "pie"]),
     ]:
         swept = f"zip = [{json.dumps(keys)}]\n{json.dumps(keys[0])} = {json.dumps(down)}\n"
         path.write_text(
@@ -779,12 +781,42 @@ def test_labels_about_no_queue_hold_for_both_directions_that_are_swept_together(
         )
         assert compare(path).cases().short_labels() == expected
     assert words.merged([("cake bandwidth 9mbit nat", "cake bandwidth 1mbit nat"), ("cake", "cake")]) == [
-        "cake bandwidth 9mbit or 1mbit nat",
+        "cake bandwidth 9mbit and 1mbit nat",
         "cake",
     ]
     limits = [("codel limit 9", "codel limit 9"), ("codel limit 8", "codel limit 7")]
-    assert words.merged(limits) == ["codel limit 9", "codel limit 8 or 7"]
-    assert words.merged([("codel", "pfifo limit 3"), ("codel", "pie")]) == ["codel or pfifo limit 3", "codel or pie"]
+    assert words.merged(limits) == ["codel limit 9", "codel limit 8 and 7"]
+    assert words.merged([("codel", "pfifo limit 3"), ("codel", "pie")]) == ["codel and pfifo limit 3", "codel and pie"]
+
+
+def test_settings_of_several_queues_have_short_names_and_a_legend(tmp_path: Path) -> None:
+    path = tmp_path / "line.toml"
+    lines = {
+        "hop.home.up.qdisc": ["bfifo limit 90k", "pie target 10ms", "bfifo limit 90k"],
+        "hop.home.down.qdisc": ["pfifo limit 100", "pfifo limit 100", "cake bandwidth 90mbit ingress"],
+    }
+    swept = f"zip = [{json.dumps(list(lines))}]\n" + "".join(
+        f"{json.dumps(key)} = {json.dumps(of)}\n" for key, of in lines.items()
+    )
+    path.write_text(UPLINK[: UPLINK.index("[sweep]")].replace("60s", "20s") + "[sweep]\n" + swept)
+    cases = compare(path).cases()
+    assert cases.short_labels() == ["pfifo and bfifo", "pfifo and pie", "cake and bfifo"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "80")
+        text = printed(cases)
+    assert "cake and bfifo: home bfifo" not in text
+    assert "cake and bfifo: home cake bandwidth 90mbit ingress; home.reverse bfifo limit 90k" in " ".join(text.split())
+    headline_text = text[: text.index("queue")]
+    assert " or " not in headline_text.replace("one seed", "")
+
+
+def test_each_value_with_each_other_keeps_its_keys(tmp_path: Path) -> None:
+    path = tmp_path / "line.toml"
+    swept = '[sweep]\n"hop.home.up.qdisc" = ["codel", "pie"]\n"hop.home.qdisc" = ["codel", "pie"]\n'
+    path.write_text(UPLINK[: UPLINK.index("[sweep]")].replace("60s", "12s") + swept)
+    cases = compare(path).cases()
+    assert len(set(cases.short_labels())) == 4
+    assert cases.settings() == []
 
 
 def test_a_schedule_is_named_by_its_changes_and_has_no_command(tmp_path: Path) -> None:
@@ -959,5 +991,5 @@ def test_the_headline_makes_no_winner_where_there_is_none() -> None:
 
 def test_where_a_queue_only_moves_to_another_hop_the_headline_is_about_the_path() -> None:
     said = headline.sentences(compare(ROOT / "scenarios/two-hops.toml").cases())
-    assert said[0].startswith("router.rate 1.9 Mbit/s keeps delay lowest")
+    assert said[0].startswith("router.rate 1.9 Mbit/s is best for pings")
     assert "the path's queues to the right together" in said[0]

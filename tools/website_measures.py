@@ -159,6 +159,7 @@ MORE = {
         "3GPP, NGMN; [the reader's model](../../../explanation/workloads.md)",
         scenario="home",
     ),
+    "flows.pages": More(unit="pages", scenario="home"),
     "flows.video": More(
         unit="each part its own",
         source="the player: Huang et al., SIGCOMM 2014; [its model](../../../explanation/workloads.md)",

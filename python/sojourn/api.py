@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sojourn import _core, pipeline, records
+from sojourn import _core, identity, lineup, pipeline, records
 from sojourn import plan as plans
 from sojourn.disciplines import Discipline, Library, Outside, in_python
 from sojourn.errors import Refusal, nearest_of
@@ -89,6 +89,8 @@ def load(
 def run(
     plan: _core.Plan | Scenario,
     *,
+    qdisc: Sequence[str] | None = None,
+    hop: str | None = None,
     world: str | World = "sim",
     disciplines: Disciplines | None = None,
     seed: int | None = None,
@@ -104,13 +106,15 @@ def run(
 ) -> Results:
     """Plays every run of a plan, and returns the results.
 
-    `plan` is what `load` returned, or a scenario for it. `world` is `sim`, `kernel`, or a world of your own.
-    `disciplines` are those of yours that the plan's queues have, for the world `sim`: by name a subclass of
-    `Discipline`, or the path of a shared library with the functions of sojourn.h. `seed` and `seeds` replace the
-    plan's. `on` is what plays the runs: None or a number of runs at a time for this machine's cores,
-    `"dask://HOST:PORT"` for a Dask scheduler with its workers, `"dask"` for one that is started here, or an
-    executor. With `store`, a folder, finished runs are kept there, and those that it has are not played
-    again. With `out`, a new folder, results are written there as `sojourn run --out` does.
+    `plan` is what `load` returned, or a scenario for it. `qdisc` are lines as `tc` writes them: they are compared on
+    the queue `hop` in place of what the scenario sweeps there. Without `hop` it is the queue whose discipline the
+    scenario sweeps, or else that of the slowest hop in the direction of the bulk flows. `world` is `sim`, `kernel`, or
+    a world of your own. `disciplines` are those of yours that the plan's queues have, for the world `sim`: by name a
+    subclass of `Discipline`, or the path of a shared library with the functions of sojourn.h. `seed` and `seeds`
+    replace the plan's. `on` is what plays the runs: None or a number of runs at a time for this machine's cores,
+    `"dask://HOST:PORT"` for a Dask scheduler with its workers, `"dask"` for one that is started here, or an executor.
+    With `store`, a folder, finished runs are kept there, and those that it has are not played again. With `out`, a new
+    folder, results are written there as `sojourn run --out` does.
 
     `series` keeps queues and flows over time (default: yes, but not in a store), `packets` every packet (large).
     `until`, such as `"sojourn_ms.p95 5%"`, plays only as many seeds as a measure needs. `baseline` is the swept value
@@ -123,6 +127,10 @@ def run(
     had, `NothingToRun` if the world can play no run, and `Error` for a scenario that is wrong.
     """
     asked = plan if isinstance(plan, _core.Plan) else load(plan, disciplines=disciplines)
+    if qdisc is not None:
+        asked = _compared(asked, [qdisc] if isinstance(qdisc, str) else list(qdisc), hop)
+    elif hop is not None:
+        raise Refusal(f"hop = {hop!r}: expected qdisc=[…] with it")
     if seed is not None or seeds is not None:
         asked = asked.reseeded(seed, seeds)
     kept = _runs(store, out, series, packets, asked)
@@ -139,6 +147,22 @@ def run(
         if out is not None:
             records.write_text(Path(out) / records.RESULTS, results.json() + "\n")
     return results
+
+
+def _compared(plan: _core.Plan, lines: Sequence[str], hop: str | None) -> _core.Plan:
+    """Returns a plan that compares these lines on one queue, with the values and seeds that `plan` was given."""
+    swept = identity.document_of_plan(plan).get("sweep", {})
+    values: dict[str, list[Any]] = {}
+    for one in plan.runs:
+        for key, value in one["set"].items():
+            if value not in values.setdefault(key, []):
+                values[key].append(value)
+    # A key with one value was set, even if the scenario sweeps it; except a discipline that is swept over one line.
+    given = {key: of[0] for key, of in values.items() if len(of) == 1 and not (key in swept and len(swept[key]) == 1)}
+    seeds = list(dict.fromkeys(one["seed"] for one in plan.runs))
+    sets = [(key, _inline(value, key)) for key, value in given.items()]
+    made, _ = lineup.plan_of(plan, lines, hop, sets=sets, seed=seeds[0], seeds=len(seeds))
+    return made
 
 
 def open_results(folder: str | os.PathLike[str]) -> Results:

@@ -30,7 +30,9 @@ class Address:
     flows: tuple[str, ...] = ()
     """Shared names of flows: `bulk0` means bulk0.0, bulk0.1, …"""
     how: str = "mean"
-    """How the flows' numbers are combined: a key of `OVER`."""
+    """How the flows' numbers are combined: a key of `OVER`. `pooled` takes the number over all samples of the flows of
+    a name together, and the mean over several names.
+    """
     above_base: bool = False
     """Whether each flow's base RTT, in ms, is subtracted."""
     parts: tuple[Address, ...] = ()
@@ -52,8 +54,10 @@ def _jain(values: Sequence[float]) -> float | None:
     return math.fsum(values) ** 2 / (len(values) * squares) if squares and len(values) > 1 else None
 
 
+POOLED = "pooled"
 OVER: Mapping[str, Callable[[Sequence[float]], float | None]] = {
     "mean": statistics.fmean,
+    POOLED: statistics.fmean,
     "sum": math.fsum,
     "least": min,
     "most": max,
@@ -169,12 +173,24 @@ class Cases:
         """Returns the labels for each queue whose discipline is swept together with that of another queue. Returns none
         if fewer than two queues are swept in this way.
         """
-        own = []
-        for queue in self.queues:
-            keys = self._keys(queue)
-            if keys and all(key.endswith(".qdisc") and queues.queue_of_key(key, self.queues) == queue for key in keys):
-                own.append(labels(self.sets, queue, self.queues))
+        own = [self._own_lines(queue) for queue in self._swept_queues()]
         return own if len(own) > 1 else []
+
+    def _swept_queues(self) -> list[str]:
+        """Returns the queues whose disciplines are swept together (`zip`), if nothing else distinguishes the cases."""
+        varied = varied_keys(self.sets)
+        if not varied or not all(key.endswith(".qdisc") for key in varied):
+            return []
+        every = math.prod(len({repr(one.get(key)) for one in self.sets}) for key in varied)
+        if len(varied) > 1 and len(self.sets) >= every:  # each value with each of the others
+            return []
+        named = [queue for key in varied if (queue := queues.queue_of_key(key, self.queues))]
+        return [queue for queue in self.queues if queue in named] if len(named) == len(varied) else []
+
+    def _own_lines(self, queue: str) -> list[str]:
+        """Returns a queue's swept line in each case, as labels write it."""
+        (key,) = (one for one in varied_keys(self.sets) if queues.queue_of_key(one, self.queues) == queue)
+        return [str(words.schedule_text(one.get(key, ""))) for one in self.sets]
 
     def short_labels(self, queue: str | None = None) -> list[str]:
         """Returns short labels: for tables that are about no particular queue, and for places that repeat the labels of
@@ -189,12 +205,30 @@ class Cases:
         about = queue or self.compared
         if len(self._own_disciplines(about)) > 1:
             return self.labels(about)
-        together = [] if queue else self._swept_together()
+        together = self._swept_together() if queue is None or len(self._keys(queue)) > 1 else []
         names = [words.short_names(one) for one in together or [self._differences(about)]]
         kinds = {words.short_name(line) for of_case in self.qdiscs for line in of_case.values() if line}
         if all(one == names[0] for one in names) and set(names[0]) <= kinds:
             return names[0]
-        return words.merged(list(zip(*together, strict=True))) if together else self._differences(about)
+        if not together:
+            return self._differences(about)
+        both = [
+            words.listed(list(dict.fromkeys(map(words.short_name, of_case)))) for of_case in zip(*together, strict=True)
+        ]
+        return both if len(set(both)) == len(both) else words.merged(list(zip(*together, strict=True)))
+
+    def settings(self) -> list[str]:
+        """Returns a sentence for each short label that stands for the disciplines of several queues, with all of their
+        lines: `cake: home.reverse cake bandwidth 9mbit; home cake bandwidth 45mbit ingress`. Otherwise none.
+        """
+        together = {queue: self._own_lines(queue) for queue in self._swept_queues()}
+        if len(together) < 2:
+            return []
+        return [
+            f"{label}: " + "; ".join(f"{queue} {lines[place]}" for queue, lines in together.items())
+            for place, label in enumerate(self.short_labels())
+            if {label} != {lines[place] for lines in together.values()}
+        ]
 
     def along(self, queue: str) -> list[str]:
         """Returns the queues of the path that have the same direction as this one."""
@@ -300,7 +334,14 @@ def read(record: Record, address: Address) -> float | None:
         return goodput(result) if address.path == "goodput_mbit" else _leaf(result, address.path)
     bases = {one["name"]: float(one["base_rtt_ms"]) for one in record.about["flows"]} if address.above_base else {}
     found = []
+    if address.how == POOLED:
+        groups = {
+            one["name"]: _leaf(one, address.path) for one in result.get("groups", ()) if one["name"] in address.flows
+        }
+        found += list(groups.values())
     for flow in result["flows"]:
+        if address.how == POOLED and shared_name(flow["name"]) in groups:
+            continue
         if shared_name(flow["name"]) in address.flows:
             value = _leaf(flow, address.path)
             found.append(None if value is None else value - bases.get(flow["name"], 0.0))

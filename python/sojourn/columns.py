@@ -86,6 +86,7 @@ FLOW = pa.struct(
         ("mos", REAL),
         ("slowdown", DISTRIBUTION),
         ("page_load_s", DISTRIBUTION),
+        ("pages", INT),
         ("video", VIDEO),
         ("rpm", RPM),
         ("command", COMMAND),
@@ -93,7 +94,13 @@ FLOW = pa.struct(
 )
 JAIN = pa.struct([("goodput", REAL), ("drop_share", REAL)])
 LOSSES = pa.struct([("events", INT), ("synchronisation", REAL)])
-WINDOW = [("hops", pa.map_(TEXT, HOP)), ("flows", pa.list_(FLOW)), ("jain", JAIN), ("losses", LOSSES)]
+WINDOW = [
+    ("hops", pa.map_(TEXT, HOP)),
+    ("flows", pa.list_(FLOW)),
+    ("groups", pa.list_(FLOW)),
+    ("jain", JAIN),
+    ("losses", LOSSES),
+]
 
 COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("id", TEXT, "the run's name: a digest of all that it depends on"),
@@ -110,6 +117,8 @@ COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("hops", WINDOW[0][1], "each queue's measures: `hops['bottleneck'].sojourn_ms.p95`, back `NAME.reverse`; `stats` "
      "holds its counters as JSON text: `json_extract(hops['bottleneck'].stats, '$.drops')`"),
     ("flows", WINDOW[1][1], "a list with each flow's measures; `unnest(flows)` makes rows of them"),
+    ("groups", WINDOW[2][1], "likewise, all flows of one name together where several share it: percentiles over all of "
+     "their pages, pings or transfers"),
     ("jain", JAIN, "Jain's index over goodputs, and over the shares of packets dropped"),
     ("losses", LOSSES, "loss events of all bulk flows, and the share of the flows that lose in one"),
     ("startup", pa.struct(WINDOW), "hops, flows, jain and losses before the measuring window; null without"),
@@ -154,7 +163,7 @@ def check(result: Mapping[str, Any]) -> None:
         for hop in window.get("hops", {}).values():
             _only(HOP, hop)
             _only(NIC, hop["nic"])
-        for flow in window.get("flows", ()):
+        for flow in (*window.get("flows", ()), *window.get("groups", ())):
             _only(FLOW, flow)
             _only(VIDEO, flow["video"])
             _only(RPM, flow["rpm"])
@@ -162,7 +171,7 @@ def check(result: Mapping[str, Any]) -> None:
 
 
 def of_result(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns `hops`, `flows`, `jain`, `losses` and `startup` of a run's entry."""
+    """The columns `hops`, `flows`, `groups`, `jain`, `losses` and `startup` of a run's entry."""
     startup = result["startup"]
     return _of_window(result) | {"startup": None if startup is None else _of_window(startup)}
 
@@ -182,7 +191,13 @@ def result_of(row: Mapping[str, Any], *, world: str, set: Mapping[str, Any]) -> 
 
 def _window_of(row: Mapping[str, Any]) -> dict[str, Any]:
     hops = {name: {**hop, "stats": _stats(hop["stats"])} for name, hop in row["hops"].items()}
-    return {"hops": hops, "flows": row["flows"], "jain": row["jain"], "losses": row["losses"]}
+    return {
+        "hops": hops,
+        "flows": row["flows"],
+        "groups": row.get("groups") or [],
+        "jain": row["jain"],
+        "losses": row["losses"],
+    }
 
 
 def _stats(text: str | None) -> Any:
@@ -192,7 +207,13 @@ def _stats(text: str | None) -> Any:
 def _of_window(window: Mapping[str, Any]) -> dict[str, Any]:
     """The entry of a window as columns. A discipline's counters, which differ from kind to kind, become JSON text."""
     hops = {name: {**hop, "stats": _text(hop["stats"])} for name, hop in window["hops"].items()}
-    return {"hops": hops, "flows": window["flows"], "jain": window["jain"], "losses": window["losses"]}
+    return {
+        "hops": hops,
+        "flows": window["flows"],
+        "groups": window.get("groups", []),
+        "jain": window["jain"],
+        "losses": window["losses"],
+    }
 
 
 def _text(stats: Mapping[str, Any] | None) -> str | None:

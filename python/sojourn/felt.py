@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sojourn import plot, queues
-from sojourn.cases import Case
+from sojourn.cases import Case, shared_name
 from sojourn.cases import goodput as goodput_of_run
 from sojourn.means import Mean, mean_of
 from sojourn.plot import INK, NARROW, WIDTH, Data, Line, Picture
@@ -61,13 +61,17 @@ def _spread(found: Mapping[str, float] | None, base: float = 0.0) -> Spread | No
 
 
 def _worst(kinds: Sequence[str], key: str, *, above_base: bool = False) -> Callable[[RunRecord], Spread | None]:
-    """Returns a function that reads the numbers of the worst flow of these kinds. `above_base` subtracts the flow's
-    base RTT.
+    """Returns a function that reads the numbers of the worst flow of these kinds. Flows that share a name count as one,
+    with all of their samples. `above_base` subtracts each flow's base RTT, and takes the worst single flow.
     """
 
     def read(record: RunRecord) -> Spread | None:
         bases = {flow["name"]: flow["base_rtt_ms"] for flow in record.about["flows"]} if above_base else {}
         flows = [flow for flow in record.result["flows"] if flow["kind"] in kinds]
+        if not above_base:  # flows of a name have one distribution, as in the tables
+            groups = [one for one in record.result.get("groups", ()) if one["kind"] in kinds]
+            names = {one["name"] for one in groups}
+            flows = [*groups, *(flow for flow in flows if shared_name(flow["name"]) not in names)]
         found = [_spread(flow[key], bases.get(flow["name"], 0.0)) for flow in flows]
         return max((one for one in found if one), key=lambda one: one[1], default=None)
 
@@ -319,9 +323,9 @@ def _caption(rows: Sequence[Row], shown: Sequence[Measure], scales: Mapping[str,
         scale = f" The delays share a scale, {' and '.join(others)} {'have' if len(others) > 1 else 'has'} another."
     elif len(shown) > 1:
         scale = " All times share a scale."
-    return f"In the measuring window. {' '.join(meanings)} Of several flows of a kind the worst is drawn.{scale}" + (
-        " Means over the seeds; lines at the bars' ends are 95 % intervals." if several else ""
-    )
+    several_flows = "Flows of one name count together; of several names, pings or calls the worst is drawn."
+    intervals = " Means over the seeds; lines at the bars' ends are 95 % intervals." if several else ""
+    return f"In the measuring window. {' '.join(meanings)} {several_flows}{scale}{intervals}"
 
 
 def _data(rows: Sequence[Row], shown: Sequence[Measure], panels: Sequence[Panel]) -> Data:

@@ -1,11 +1,16 @@
-"""A comparison in two or three sentences: which cases keep delay low without losing throughput, and how sure it is."""
+"""A comparison in two or three sentences: which cases are best without losing throughput, and how sure it is.
+
+Cases are ranked by what people notice (`noticed`): pings, thin flows, calls, pages, video. Where a scenario has none of
+these, or they do not differ, the cases are ranked by the delay of the compared queue. The command, the report and the
+API show these sentences.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from sojourn import paired, queues
+from sojourn import noticed, paired, queues
 from sojourn.cases import Cases
 from sojourn.means import Mean, mean_of
 from sojourn.table import FEW_SETTINGS, more_seeds, number
@@ -56,6 +61,8 @@ def _noticed(cases: Cases) -> list[paired.Measure]:
     """
     sparse = paired.sparse_latency(cases)
     felt = [one for one in paired.felt(cases) if any(map(any, cases.read(one.address)))]
+    if any(one.address.path == "page_load_s.p50" for one in felt):  # a page says more than its objects
+        felt = [one for one in felt if one.address.path != "fct_s.p95"]
     return [*([sparse] if sparse else []), *felt]
 
 
@@ -65,9 +72,11 @@ def sentences(cases: Cases) -> list[str]:
     if len(known) < 2:
         return []
     families = [[one for one in known if one.case in family] for family in paired.families(cases)]
-    found = [_family(cases, one) for one in families if len(one) > 1] or [_family(cases, known)]
+    measures = noticed.measures(cases)
+    found = [_family(cases, one, measures) for one in families if len(one) > 1] or [_family(cases, known, measures)]
     negligible_ms = min(NEGLIGIBLE_MS, NEGLIGIBLE_SHARE * cases.longest_rtt_ms)
-    if max(one.delay_ms.value for one in known) < negligible_ms:
+    is_idle = max(one.delay_ms.value for one in known) < negligible_ms
+    if is_idle and not any(one.verdict for one in found):
         said = [
             f"No queue builds up: 95 % of the packets wait less than {time_text(negligible_ms)} in {cases.compared}."
         ]
@@ -104,16 +113,33 @@ class Family:
     """Maps a case to the share by which its goodput is below the highest. Cases with at most `SAME` are left out."""
     lost: set[int]
     """The cases that are shown to have less goodput than the highest, even if only slightly less."""
+    measures: list[noticed.Measure]
+    """What people may notice."""
+    verdict: noticed.Verdict | None
+    """What people notice among the cases whose goodput is acceptable; None if they notice no difference. Then the queue
+    decides.
+    """
+    trades: list[noticed.Trade]
+    """Where the best cases are worse than another case of the family."""
+
+    @property
+    def best(self) -> list[Fact]:
+        """The cases that are named best; none if it is a trade or a tie."""
+        if self.verdict:
+            return [one for one in self.members if one.case in self.verdict.lead]
+        return [] if self.tie else self.lead
 
     @property
     def tie(self) -> bool:
-        """Whether no case is shown to differ from the winner in delay."""
-        return len(self.alike) == len(self.members)
+        """Whether no case is shown to differ from the winner, in what people notice or in the queue's delay."""
+        return self.verdict is None and len(self.alike) == len(self.members)
 
     @property
     def cheaper(self) -> Fact | None:
-        """The case with the least delay, if it is shown to have less than the winner: its goodput is not acceptable."""
-        return None if self.members[0] in self.alike else self.members[0]
+        """The case with the least delay, if it is shown to have less than the winner: its goodput is not acceptable.
+        None if the queue does not decide.
+        """
+        return None if self.verdict or self.members[0] in self.alike else self.members[0]
 
     def lacks(self, *some: Fact) -> str:
         """`9 % less goodput than pfifo`; for several cases, the largest loss."""
@@ -123,7 +149,7 @@ class Family:
         return f"{upto}{number(100 * self.loss[most.case], 2)} % less goodput than {self.most.label}{unsure}"
 
 
-def _family(cases: Cases, some: Sequence[Fact]) -> Family:
+def _family(cases: Cases, some: Sequence[Fact], known: list[noticed.Measure]) -> Family:
     delays, goodputs = cases.read(paired.delay(cases).address), cases.read(paired.GOODPUT.address)
     by_one_seed = not cases.several_seeds
 
@@ -135,14 +161,18 @@ def _family(cases: Cases, some: Sequence[Fact]) -> Family:
     loss = {case: share for case, share in shares.items() if share > SAME}
     lost = {case for case in shares if paired.differ(cases, goodputs, case, most.case, by_one_seed=by_one_seed)}
     members = sorted(some, key=lambda one: one.delay_ms.value)
-    winner, *others = [one for one in members if one.case not in lost or shares[one.case] <= ACCEPTABLE]
+    acceptable = [one for one in members if one.case not in lost or shares[one.case] <= ACCEPTABLE]
+    verdict = noticed.judge(cases, [one.case for one in acceptable], known)
+    winner, *others = acceptable
     lead = [winner]
     for one in others:
         if any(apart(one, other) for other in lead):
             break
         lead.append(one)
     alike = [one for one in members if one is winner or not apart(one, winner)]
-    return Family(members, winner, lead, alike, most, loss, lost)
+    found = Family(members, winner, lead, alike, most, loss, lost, known, verdict, [])
+    trades = noticed.trades(cases, [one.case for one in found.best], [one.case for one in members], known)
+    return replace(found, trades=trades)
 
 
 # ---- sentences ----
@@ -151,6 +181,9 @@ def _family(cases: Cases, some: Sequence[Fact]) -> Family:
 def _one_family(cases: Cases, family: Family) -> list[str]:
     if family.tie:
         return _tie(cases, family)
+    trade_off = noticed.trade_sentence(family.trades, cases.short_labels())
+    if family.verdict:
+        return _by_people(cases, family, family.verdict, trade_off)
     winner, lead, cheaper, worst = family.winner, family.lead, family.cheaper, family.members[-1]
     trade = (
         f"{cheaper.label} has less delay, but {family.lacks(cheaper)}: {_numbers(cases, [cheaper])}." if cheaper else ""
@@ -164,9 +197,40 @@ def _one_family(cases: Cases, family: Family) -> list[str]:
         keep = "keep" if len(lead) > 1 else "keeps"
         said = [f"{_listed(lead)} {keep} delay lowest{_price(family)}: {_numbers(cases, lead)}."]
     said += _open(cases, family)
+    said += [trade_off] if trade_off else []
     if worst not in lead:
         said.append(f"With {worst.label}: {_numbers(cases, [worst])}.")
     return said
+
+
+def _by_people(cases: Cases, family: Family, verdict: noticed.Verdict, trade_off: str) -> list[str]:
+    """Returns the sentences where people notice a difference: the best cases, or a trade."""
+    best, worst = family.best, _worst(cases, family)
+    if best:
+        are = "are" if len(best) > 1 else "is"
+        said = [
+            f"{_listed(best)} {are} best for {_joined(verdict.people, 'and')}{_price(family)}: "
+            f"{_numbers(cases, best, people_first=True)}."
+        ]
+        said += [trade_off] if trade_off else []
+    else:
+        said = [noticed.contest_sentence(cases, verdict, cases.short_labels())]
+    if worst and worst not in best:
+        said.append(f"With {worst.label}: {_numbers(cases, [worst], people_first=True)}.")
+    return said
+
+
+def _worst(cases: Cases, family: Family) -> Fact | None:
+    """Returns the case that is worse than another in most of what people notice; None if all rival."""
+    rivals = family.verdict.rivals if family.verdict else []
+    deciding = [one for one in family.measures if one.decides]
+
+    def count(one: Fact) -> int:
+        others = [other.case for other in family.members if other is not one]
+        return sum(noticed.worse(cases, measure, one.case, other) for measure in deciding for other in others)
+
+    among = [one for one in family.members if one.case not in rivals]
+    return max(among, key=lambda one: (count(one), one.delay_ms.value), default=None)
 
 
 def _tie(cases: Cases, family: Family) -> list[str]:
@@ -194,9 +258,10 @@ def _equal(cases: Cases, some: Sequence[Fact]) -> bool:
 
 def _price(family: Family) -> str:
     """` without losing throughput`, or `, at 9 % less goodput than pfifo`."""
-    lacking = [one for one in family.lead if one.case in family.loss]
-    lost = [one for one in family.lead if one.case in family.lost]
-    if lacking and (len(family.lead) == 1 or any(one in lost for one in lacking)):
+    lead = family.best
+    lacking = [one for one in lead if one.case in family.loss]
+    lost = [one for one in lead if one.case in family.lost]
+    if lacking and (len(lead) == 1 or any(one in lost for one in lacking)):
         return f", at {family.lacks(*lacking)}"
     if lacking:
         return " without a significant loss of throughput"
@@ -254,16 +319,40 @@ def _many_families(cases: Cases, families: Sequence[Family]) -> list[str]:
     bound = (
         f", with at most {100 * ACCEPTABLE:g} % less goodput than the highest" if any(map(_costly, families)) else ""
     )
+    people = list(dict.fromkeys(word for one in families if one.verdict for word in one.verdict.people))
+    by_queue = any(one.verdict is None for one in families)
+    best = f"Lowest {delay}{bound}"
+    if people:
+        best = f"Best for {_joined(people, 'and')}"
+        best += f" (where these do not differ: lowest {delay}{bound})" if by_queue else ""
     winners = [_winners(cases, one, choices) for one in families]
+    traded = [one for one in families if one.trades]
+    note = (
+        [
+            f"In {len(traded)} of {len(families)} settings this is a trade: the best case is worse than another in "
+            "some number of pings, calls or pages."
+        ]
+        if traded
+        else []
+    )
     if few:
         said = [
-            f"{text} ({_delays(cases, one.members if one.tie else one.lead)}) with {settings[one.winner.case]}"
+            f"{text} ({_decided_by(cases, one)}) with {settings[one.winner.case]}"
             for one, text in zip(families, winners, strict=True)
         ]
-        return [f"Lowest {delay}{bound}: {'; '.join(said)}."]
+        return [f"{best}: {'; '.join(said)}.", *note]
     counts = {text: winners.count(text) for text in winners}
     said = [f"{text} in {count}" for text, count in sorted(counts.items(), key=lambda pair: -pair[1])]
-    return [f"Lowest {delay}{bound}, in {len(families)} settings: {', '.join(said)}."]
+    return [f"{best}, in {len(families)} settings: {', '.join(said)}.", *note]
+
+
+def _decided_by(cases: Cases, family: Family) -> str:
+    """Returns the number that decided in a setting: of what people notice the first, otherwise the queue's delay."""
+    if not family.verdict:
+        return _delays(cases, family.members if family.tie else family.lead)
+    measure = family.verdict.contested[0]
+    shown = family.verdict.lead or family.verdict.rivals
+    return f"{measure.name} {' to '.join(dict.fromkeys(measure.text(case) for case in shown[:2]))}"
 
 
 def _costly(family: Family) -> bool:
@@ -274,23 +363,30 @@ def _winners(cases: Cases, family: Family, choices: Sequence[str]) -> str:
     """Names the cases with the least delay, or says that no case is shown to have less than the others."""
     if family.tie:
         return "no difference" if _equal(cases, family.members) else "no significant difference"
-    return _joined([choices[one.case] for one in family.lead], "or")
+    if family.verdict and not family.best:
+        return f"a trade between {_joined([choices[case] for case in family.verdict.rivals], 'and')}"
+    return _joined([choices[one.case] for one in family.best], "or")
 
 
 # ---- numbers ----
 
 
-def _numbers(cases: Cases, some: Sequence[Fact]) -> str:
-    """`95 % of the packets wait at most 13 ms in home, ping RTT p95 52 ms, goodput 4.6 Mbit/s`; a range of several."""
+def _numbers(cases: Cases, some: Sequence[Fact], *, people_first: bool = False) -> str:
+    """`95 % of the packets wait at most 13 ms in home, ping RTT p95 52 ms, goodput 4.6 Mbit/s`; a range of several.
+
+    With `people_first` the numbers of flows come before that of the queue.
+    """
     waits = _delays(cases, some)
     if cases.shares_path:
         way = "left" if cases.compared.endswith(queues.REVERSE) else "right"
-        said = [f"the path's queues to the {way} together delay {waits} on average"]
+        queue = f"the path's queues to the {way} together delay {waits} on average"
     else:
-        said = [f"95 % of the packets wait at most {waits} in {cases.compared}"]
+        queue = f"95 % of the packets wait at most {waits} in {cases.compared}"
+    said = [] if people_first else [queue]
     for at, measure in enumerate(_noticed(cases)):
         span = _span(cases, some, lambda one, at=at: one.felt[at], _WRITERS[measure.unit])  # type: ignore[misc]
         said += [f"{measure.name} {span}"] if span else []
+    said += [queue] if people_first else []
     said.append(f"goodput {_span(cases, some, lambda one: one.goodput_mbit, _three_digits)} Mbit/s")
     return ", ".join(said)
 

@@ -286,6 +286,7 @@ class Flow(Part):
     mos = Value("Mean opinion score of speech, from 1 to 4.5 (ITU-T G.107).")
     slowdown = Group(Distribution, "Completion times over those of an empty path.", "")
     page_load_s = Group(Distribution, "Load times of web pages: first SYN to the last byte of the last object.", "s")
+    pages = Value("Web pages loaded in the window.", "")
     video = Group(Video, "The quality of a video as its viewer sees it.")
     rpm = Group(Rpm, "A test of responsiveness.")
     command = Group(Command, "A program of the user's.")

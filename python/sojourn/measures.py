@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sojourn import columns
-from sojourn.cases import OVER, Address, combined, shared_name
+from sojourn.cases import OVER, POOLED, Address, combined, shared_name
 from sojourn.errors import Refusal, nearest_of
 from sojourn.queues import DOWN, REVERSE, UP
 
-COLUMNS = ("hops", "flows", "jain", "losses", "goodput_mbit")
+COLUMNS = ("hops", "flows", "groups", "jain", "losses", "goodput_mbit")
 """The columns of a store that hold measures."""
 
 
@@ -51,6 +51,8 @@ def values_at(
         return np.where(np.isnan(each).all(axis=0), np.nan, found)
     if address.flows:
         lists = table["flows"].combine_chunks()
+        if address.how == POOLED:
+            return _pooled(lists, table["groups"].combine_chunks(), address.flows, way)
         return _over_flows(lists, address.flows, way, address.how, bases if address.above_base else None)
     return values(table, address.path)
 
@@ -60,6 +62,24 @@ def _split(way: Sequence[str], kind: pa.StructType) -> tuple[str, list[str]]:
     known = {field.name for field in kind}
     at = next((place for place, part in enumerate(way) if place > 0 and part in known), len(way))
     return ".".join(way[:at]), list(way[at:])
+
+
+def _pooled(
+    flows: pa.ListArray, groups: pa.ListArray, wanted: Collection[str], way: Sequence[str]
+) -> NDArray[np.float64]:
+    """Returns for each row the number over all samples of the flows of a name; the mean over several names."""
+    each = []
+    for name in wanted:
+        together, single = (_over_flows(lists, [name], way, "mean") for lists in (groups, flows))
+        names = pc.struct_field(groups.flatten(), "name")
+        there = np.zeros(len(groups), bool)
+        there[np.asarray(pc.list_parent_indices(groups))[np.asarray(pc.equal(names, name), bool)]] = True
+        each.append(np.where(there, together, single))
+    present = ~np.isnan(each)
+    count = present.sum(axis=0)
+    found = np.full(len(flows), np.nan)
+    np.divide(np.nansum(each, axis=0), count, out=found, where=count > 0)
+    return found
 
 
 def _over_flows(
@@ -146,6 +166,7 @@ ONLY: Mapping[str, Collection[str]] = {
     "fct_s": _TRANSFERS,
     "slowdown": _TRANSFERS,
     "page_load_s": ("web",),
+    "pages": ("web",),
     "loss_ratio": STREAMS,
     "delay_ms": STREAMS,
     "jitter_ms": STREAMS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from sojourn import _core, cases, paired, queues, records
+from sojourn import _core, cases, headline, noticed, paired, queues, records
 from sojourn.cases import Address, Cases, Values
 from sojourn.errors import Refusal, nearest_of
 from sojourn.means import Mean, mean_of, present
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
     from sojourn.plot import Picture
     from sojourn.until import Until, Width
+
+
+MOST_PRINTED = 3
+"""Up to this many numbers of flows are printed below the headline."""
 
 
 @dataclass
@@ -389,15 +394,27 @@ class Results:
         many = f"{len(self.combinations)} combinations" if len(self.combinations) != 1 else "one combination"
         lines = [f"{self.title}: {many}, {seeds} seed{'s' if seeds != 1 else ''} each, world {self.world}"]
         if self.combinations:
-            lines += [
-                f"{self.measure(one)!r}" for one in (f"hops.{self.cases().compared}.sojourn_ms.p95", "goodput_mbit")
-            ]
+            found = self.cases()
+            lines += [line for said in headline.sentences(found) for line in textwrap.wrap(said, 100)]
+            lines += [f"{self.measure(one)!r}" for one in self._decisive(found)]
         return "\n".join(lines)
+
+    def _decisive(self, found: Cases) -> list[str]:
+        """The addresses of the numbers that the headline decides by: those of flows that people notice, or else the
+        delay of the compared queue; and the goodput.
+        """
+        firsts = {one.people: one.address.text for one in reversed(noticed.measures(found)) if one.decides}
+        flows = list(reversed(firsts.values()))[:MOST_PRINTED]
+        return [*(flows or [paired.delay(found).address.text]), "goodput_mbit"]
 
     def _repr_html_(self) -> str:
         from sojourn import table
 
-        return table.as_html(self.cases()) if self.combinations else ""
+        if not self.combinations:
+            return ""
+        found = self.cases()
+        said = "".join(f"<p>{escape(one)}</p>" for one in headline.sentences(found))
+        return said + table.as_html(found)
 
     # ---- for scripts ----
 

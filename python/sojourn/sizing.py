@@ -1,18 +1,20 @@
 """The size of a link's buffer: what rules of thumb say, and what runs find at each size.
 
 A plan with a FIFO of each size at one hop is made from a scenario (`plan_of`). Its results are judged by conditions on
-measures (`Want`): a size meets a condition if the whole 95 % interval over the seeds does.
+measures (`Want`): a size meets a condition if the whole 95 % interval over the seeds does. One seed of random traffic
+has no interval, so it leaves every condition open.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from sojourn import _core, identity, means, measures, queues
+from sojourn.cases import Address, Values
 from sojourn.errors import Refusal, nearest_of
 from sojourn.line import constant_bps
 from sojourn.means import Mean
@@ -61,7 +63,9 @@ def rules(bdp_bytes: float, flows: int, beta: float = 0.7) -> list[Rule]:
 
 WANT = re.compile(r"\s*(?P<measure>\S+)\s*(?P<sign><=|>=)\s*(?P<bound>[-+0-9.eE]+)\s*")
 Answer = Literal["yes", "no", "open"]
-"""Whether a size meets a condition. `open`: the interval over the seeds contains the bound, or a seed has no value."""
+"""Whether a size meets a condition. `open`: the interval over the seeds contains the bound, a seed has no value, or
+there is only one seed of random traffic.
+"""
 
 
 @dataclass(frozen=True)
@@ -74,9 +78,9 @@ class Want:
     at_most: bool
     bound: float
 
-    def answer(self, mean: Mean | None, seeds: int) -> Answer:
-        """Whether a mean over `seeds` seeds meets the condition."""
-        if mean is None or mean.count < seeds:
+    def answer(self, mean: Mean | None, seeds: int, *, random: bool = True) -> Answer:
+        """Whether a mean over `seeds` seeds meets the condition. `random`: whether the numbers depend on the seed."""
+        if mean is None or mean.count < seeds or (random and mean.half_width is None):
             return "open"
         margin = mean.half_width or 0.0
         inside = mean.value + margin <= self.bound if self.at_most else mean.value - margin >= self.bound
@@ -244,6 +248,12 @@ def plan_of(
 
 ENOUGH = 0.98
 """The share of the greatest goodput from which a size is said to cost no throughput."""
+BUSY_SHARE = 0.9
+"""A size that keeps the link busy for less than this share of what another size does is warned about."""
+FIRST_SEEDS = 20
+"""The number of seeds that is advised after one seed."""
+MOST_SEEDS = 1000
+"""If more seeds than this would be needed, no number is advised."""
 
 
 @dataclass(frozen=True)
@@ -259,6 +269,8 @@ class Size:
     """The mean of each measure over the seeds, by address."""
     answers: Mapping[str, Answer]
     """The answer to each condition, by its text."""
+    share: Mean | None = None
+    """The goodput divided by that of the size with the greatest, seed by seed."""
 
     @property
     def meets(self) -> Answer:
@@ -274,26 +286,100 @@ class Found:
     link: Link
     wants: tuple[Want, ...]
     sizes: tuple[Size, ...]
+    seeds: int = 1
+    """The number of seeds of every size."""
+    random: bool = True
+    """Whether the numbers depend on the seed."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing can be shown, because there is one seed of random traffic."""
+        return self.random and self.seeds < 2
 
     @property
     def region(self) -> list[Size]:
         """The longest run of neighbouring sizes that meet all conditions."""
-        best: list[Size] = []
-        now: list[Size] = []
-        for one in self.sizes:
-            now = [*now, one] if one.meets == "yes" else []
-            best = now if len(now) > len(best) else best
-        return best
+        return _longest(self.sizes, lambda one: one.meets == "yes")
+
+    @property
+    def open_region(self) -> list[Size]:
+        """The longest run of neighbouring sizes whose means meet all conditions, although that is not shown."""
+        return _longest(self.sizes, lambda one: one.meets == "open" and self._seems_to_meet(one))
+
+    def _seems_to_meet(self, one: Size) -> bool:
+        for want in self.wants:
+            mean = one.measures.get(want.address)
+            if mean is None or not (mean.value <= want.bound if want.at_most else mean.value >= want.bound):
+                return False
+        return True
 
     @property
     def chosen(self) -> Size | None:
-        """The size in the middle of the region. Without conditions, the smallest that costs no throughput."""
+        """The size in the middle of the region, or of its part that keeps the link busy if there is one. Without
+        conditions, the smallest that is shown to cost no throughput; with one seed, that costs none in its run.
+        """
         if self.wants:
-            return self.region[(len(self.region) - 1) // 2] if self.region else None
-        goodput = [one.measures[GOODPUT] for one in self.sizes]
-        most = max((mean.value for mean in goodput if mean), default=0.0)
-        enough = (size for size, mean in zip(self.sizes, goodput, strict=True) if mean and mean.value >= ENOUGH * most)
-        return next(enough, None)
+            most = max((self._busy(one) or 0.0 for one in self.sizes), default=0.0)
+            busy = [one for one in self.region if (self._busy(one) or 0.0) >= BUSY_SHARE * most]
+            among = busy or self.region
+            return among[(len(among) - 1) // 2] if among else None
+        return next((one for one in self.sizes if one.share and _least(one.share) >= ENOUGH), None)
+
+    @property
+    def more_seeds(self) -> int | None:
+        """The number of seeds that would decide about some size that is open: `FIRST_SEEDS` after one seed, and
+        otherwise an estimate from the spread. None if no number up to `MOST_SEEDS` would.
+        """
+        if self.is_open:
+            return FIRST_SEEDS
+        found = []
+        for one in self.open_region or [size for size in self.sizes if size.meets == "open"]:
+            needed = [FIRST_SEEDS]
+            for want in self.wants:
+                mean = one.measures.get(want.address)
+                if one.answers[want.text] != "open" or mean is None:
+                    continue
+                needed.append(means.seeds_for(abs(mean.value - want.bound), mean) or MOST_SEEDS + 1)
+            found.append(max(needed))
+        least = min(found, default=MOST_SEEDS + 1)
+        return max(least, self.seeds + 1) if least <= MOST_SEEDS else None
+
+    @property
+    def idle(self) -> str:
+        """A warning if the chosen size, or one that is open, leaves the link idle that another size keeps busy."""
+        shown = [self.chosen] if self.chosen else self.open_region
+        of_all = [one for one in self.sizes if self._busy(one) is not None]
+        if not shown or not of_all:
+            return ""
+        best = max(of_all, key=lambda one: self._busy(one) or 0.0)
+        worst = min(shown, key=lambda one: self._busy(one) or 0.0)
+        busy, most = self._busy(worst) or 0.0, self._busy(best) or 0.0
+        if busy >= BUSY_SHARE * most:
+            return ""
+        return (
+            f"Warning: with {size_text(worst.bytes)} the link is busy only {percent_text(busy, 2)} of the time, with "
+            f"{size_text(best.bytes)} {percent_text(most, 2)}. To ask for throughput too, add "
+            f"--want 'utilisation >= {BUSY_SHARE * most:.2g}'."
+        )
+
+    def _busy(self, one: Size) -> float | None:
+        mean = one.measures.get(f"hops.{self.link.hop}.utilisation")
+        return mean.value if mean else None
+
+
+def _longest(sizes: Sequence[Size], chosen: Callable[[Size], bool]) -> list[Size]:
+    """Returns the longest run of neighbouring sizes of which a condition is true."""
+    best: list[Size] = []
+    now: list[Size] = []
+    for one in sizes:
+        now = [*now, one] if chosen(one) else []
+        best = now if len(now) > len(best) else best
+    return best
+
+
+def _least(mean: Mean) -> float:
+    """Returns the lower end of a mean's interval."""
+    return mean.value - (mean.half_width or 0.0)
 
 
 GOODPUT = "goodput_mbit"
@@ -316,13 +402,25 @@ def judge(results: Results, link: Link, limits: Sequence[int], wants: Sequence[W
     """Judges the results of `plan_of`."""
     addresses = [GOODPUT, *(f"hops.{link.hop}.{path}" for path in OF_QUEUE), *(one.address for one in wants)]
     found_means = results.means(list(dict.fromkeys(addresses)), OF_FLOWS)
+    shares = _shares(results.values([Address(GOODPUT)])[Address(GOODPUT)])
+    seeds = max(len(one.indices) for one in results.combinations)
     found = []
     for place, (limit, one) in enumerate(zip(limits, results.combinations, strict=True)):
         own = {address: values[place] for address, values in found_means.items()}
-        answers = {want.text: want.answer(own[want.address], len(one.indices)) for want in wants}
+        answers = {want.text: want.answer(own[want.address], len(one.indices), random=results.random) for want in wants}
         named = tuple(rule.name for rule in link.rules if rounded(rule.bytes) == limit)
-        found.append(Size(limit, limit / link.bdp_bytes, named, own, answers))
-    return Found(link, tuple(wants), tuple(found))
+        found.append(Size(limit, limit / link.bdp_bytes, named, own, answers, shares[place]))
+    return Found(link, tuple(wants), tuple(found), seeds, results.random)
+
+
+def _shares(goodputs: Values) -> list[Mean | None]:
+    """Returns each size's goodput divided by that of the size with the greatest mean, seed by seed."""
+    known = [means.mean_of(one) for one in goodputs]
+    best = max(range(len(known)), key=lambda at: one.value if (one := known[at]) else 0.0)
+    return [
+        means.mean_of([a / b if a is not None and b else None for a, b in zip(one, goodputs[best], strict=True)])
+        for one in goodputs
+    ]
 
 
 def repeats(found: Found, address: str) -> bool:
@@ -336,18 +434,45 @@ def headline(found: Found) -> str:
     """Says in a sentence or two which size to set, and why."""
     link, region, chosen = found.link, found.region, found.chosen
     about = f"{size_text(link.bdp_bytes)} are a BDP of {link.hop}."
+    warned = f" {found.idle}" if found.idle else ""
     if not found.wants:
         if chosen is None:
             return f"No packet passed. {about}"
         enough = f"at least {percent_text(ENOUGH)} of the greatest goodput"
-        return f"{_named(chosen)} is the smallest buffer with {enough}. {about}"
+        if found.is_open:
+            return (
+                "No size is shown to be enough: one seed has no interval. In this run "
+                f"{_named(chosen)} is the smallest buffer with {enough}: use --seeds {FIRST_SEEDS}. {about}"
+            )
+        said = f"{_named(chosen)} is the smallest buffer " + ("shown to have " if found.random else "with ") + enough
+        return f"{said}. {about}"
     if region and chosen is not None:
-        ends = _named(region[0]) if len(region) == 1 else f"{size_text(region[0].bytes)} to {_named(region[-1])}"
         verb = "meets" if len(region) == 1 else "meet"
-        return f"{ends} {verb} all that is wanted: set {size_text(chosen.bytes)}. {about}"
+        return f"{_ends(region)} {verb} all that is wanted: set {size_text(chosen.bytes)}. {about}{warned}"
+    if any(one.meets == "open" for one in found.sizes):
+        return f"{_nothing_shown(found)} {about}{warned}"
     met = {want.text: [one for one in found.sizes if one.answers[want.text] == "yes"] for want in found.wants}
     parts = [f"{text}: {_range(sizes)}" for text, sizes in met.items()]
     return f"No size meets all that is wanted ({'; '.join(parts)}). {about}"
+
+
+def _nothing_shown(found: Found) -> str:
+    """Says which sizes are open, and which number of seeds would decide."""
+    more = found.more_seeds
+    seeds = f"use --seeds {more}" if more else f"no number of seeds up to {MOST_SEEDS} is likely to decide"
+    why = ": one seed has no interval" if found.is_open else ""
+    said = f"No size is shown to meet all that is wanted{why}."
+    if not found.open_region:
+        run = "in this run" if found.is_open else "on average"
+        return f"{said} None does so {run}, but some are open: {seeds}."
+    does, is_open = ("does", "is open") if len(found.open_region) == 1 else ("do", "are open")
+    where = "in this run" if found.is_open else "on average"
+    return f"{said} {_ends(found.open_region)} {does} so {where}, and {is_open}: {seeds}."
+
+
+def _ends(region: Sequence[Size]) -> str:
+    """Names neighbouring sizes by the first and the last."""
+    return _named(region[0]) if len(region) == 1 else f"{size_text(region[0].bytes)} to {_named(region[-1])}"
 
 
 def _named(size: Size) -> str:
@@ -394,10 +519,17 @@ def as_dict(found: Found) -> dict[str, Any]:
                 "rules": list(one.rules),
                 "measures": {address: means.as_dict(mean) for address, mean in one.measures.items()},
                 "wants": dict(one.answers),
+                "meets": one.meets if found.wants else None,
+                "goodput_share": means.as_dict(one.share),
             }
             for one in found.sizes
         ],
         "region": [one.bytes for one in found.region] if found.wants else None,
+        "open_region": [one.bytes for one in found.open_region] if found.wants else None,
+        "seeds": found.seeds,
+        "random": found.random,
+        "seeds_needed": found.more_seeds if found.wants and not found.region else None,
+        "warning": found.idle or None,
         "chosen_bytes": None if found.chosen is None else found.chosen.bytes,
         "headline": headline(found),
     }

@@ -15,7 +15,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from sojourn import paired, queues, tcline, words
-from sojourn.cases import Address, Cases, Flow, goodput
+from sojourn.cases import POOLED, Address, Cases, Flow, goodput
 from sojourn.means import Mean, mean_of
 from sojourn.records import RunRecord
 from sojourn.words import number_text
@@ -29,6 +29,19 @@ UNSEEN = 0.0005
 """An interval below this share of its mean is not written: three digits do not show it."""
 FEW_SETTINGS = 4
 """Up to this number settings are named in sentences, otherwise counted."""
+
+
+@dataclass(frozen=True)
+class Noticed:
+    """The smallest difference of a measure that people notice: both bounds must be exceeded.
+
+    These are conventions of this tool, well below what studies of games, calls and pages find to matter.
+    """
+
+    least: float
+    """In the measure's own unit. Delays in ms have the smaller of this and a tenth of the longest base RTT."""
+    share: float = 0.05
+    """A share of the larger of the two numbers."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +63,8 @@ class Column:
     """Whether the base RTT is subtracted."""
     silent_at_zero: bool = False
     """Whether the column is left out if every case has zero."""
+    noticed: Noticed | None = None
+    """From which difference on people notice it; None if the headline does not decide by this column."""
 
     @property
     def heads(self) -> list[str]:
@@ -107,17 +122,21 @@ class Kind:
     columns: tuple[Column, ...]
     by_direction: bool = False
     """Whether flows of one direction share a row; otherwise flows of one name do."""
+    people: str = ""
+    """What people call such flows in the headline, such as `pages`; empty if the headline does not decide by them."""
 
 
 _RTT = "round-trip time: "
 _ROUND_TRIPS = (
-    Column("RTT p50", "ms", _RTT + "half were no longer", "rtt_ms.p50", better="lower"),
-    Column("RTT p95", "ms", _RTT + "95 % were no longer", "rtt_ms.p95", better="lower"),
-    Column("RTT max", "ms", _RTT + "the longest", "rtt_ms.max", better="lower"),
+    Column("RTT p50", "ms", _RTT + "half were no longer", "rtt_ms.p50", better="lower", how=POOLED),
+    Column(
+        "RTT p95", "ms", _RTT + "95 % were no longer", "rtt_ms.p95", better="lower", how=POOLED, noticed=Noticed(1.0)
+    ),
+    Column("RTT max", "ms", _RTT + "the longest", "rtt_ms.max", better="lower", how=POOLED),
     Column(
         "above base",
         "ms",
-        "what the path's queues add: the 95th percentile of the RTT less the base RTT",
+        "what the path's queues add: the 95th percentile of the RTT less the base RTT; the mean over several flows",
         "rtt_ms.p95",
         better="lower",
         above_base=True,
@@ -125,31 +144,93 @@ _ROUND_TRIPS = (
     Column("drops", "", "the flow's packets that were dropped", "drops", 6, how="sum", silent_at_zero=True),
 )
 KINDS = (
-    Kind("pings", "pings", ("pings",), _ROUND_TRIPS),
-    Kind("thin", "thin flows", ("thin",), _ROUND_TRIPS),
+    Kind("pings", "pings", ("pings",), _ROUND_TRIPS, people="pings"),
+    Kind("thin", "thin flows", ("thin",), _ROUND_TRIPS, people="thin flows"),
     Kind(
         "datagrams",
         "calls and datagrams",
         ("voip", "cbr", "onoff"),
         (
-            Column("delay p50", "ms", "one-way delay: half came no later", "delay_ms.p50", better="lower"),
-            Column("delay p95", "ms", "one-way delay: 95 % came no later", "delay_ms.p95", better="lower"),
-            Column("jitter p95", "ms", "one-way delay above the least one: 95 %", "jitter_ms.p95", better="lower"),
-            Column("loss", "%", "datagrams that never came", "loss_ratio", 3, 100, better="lower"),
-            Column("MOS", "", "mean opinion score of speech, from 1 to 4.5", "mos", better="higher"),
+            Column(
+                "delay p50",
+                "ms",
+                "one-way delay: half came no later; the mean over several flows",
+                "delay_ms.p50",
+                better="lower",
+            ),
+            Column(
+                "delay p95",
+                "ms",
+                "one-way delay: 95 % came no later; the mean over several flows",
+                "delay_ms.p95",
+                better="lower",
+                noticed=Noticed(1.0),
+            ),
+            Column(
+                "jitter p95",
+                "ms",
+                "one-way delay above the least one: 95 %; the mean over several flows",
+                "jitter_ms.p95",
+                better="lower",
+            ),
+            Column(
+                "loss", "%", "datagrams that never came", "loss_ratio", 3, 100, better="lower", noticed=Noticed(0.005)
+            ),
+            Column(
+                "MOS",
+                "",
+                "mean opinion score of speech, from 1 to 4.5; the mean over several calls",
+                "mos",
+                better="higher",
+                noticed=Noticed(0.1, 0.0),
+            ),
         ),
+        people="calls",
     ),
     Kind(
         "web",
         "web",
         ("web",),
         (
-            Column("page p50", "s", "half of the web pages took no longer", "page_load_s.p50", better="lower"),
-            Column("page p95", "s", "95 % of the web pages took no longer", "page_load_s.p95", better="lower"),
-            Column("FCT p50", "s", "completion time: half of the objects took no longer", "fct_s.p50", better="lower"),
-            Column("FCT p95", "s", "completion time: 95 % of the objects took no longer", "fct_s.p95", better="lower"),
             Column(
-                "unfin- ished",
+                "page p50",
+                "s",
+                "half of the web pages took no longer",
+                "page_load_s.p50",
+                better="lower",
+                how=POOLED,
+                noticed=Noticed(0.02),
+            ),
+            Column(
+                "page p95",
+                "s",
+                "95 % of the web pages took no longer",
+                "page_load_s.p95",
+                better="lower",
+                how=POOLED,
+                noticed=Noticed(0.02),
+            ),
+            Column("pages", "", "web pages loaded", "pages", 6, how="sum"),
+            Column(
+                "FCT p50",
+                "s",
+                "completion time: half of the objects took no longer",
+                "fct_s.p50",
+                better="lower",
+                how=POOLED,
+                noticed=Noticed(0.02),
+            ),
+            Column(
+                "FCT p95",
+                "s",
+                "completion time: 95 % of the objects took no longer",
+                "fct_s.p95",
+                better="lower",
+                how=POOLED,
+                noticed=Noticed(0.02),
+            ),
+            Column(
+                "unfinished",
                 "",
                 "objects that were not complete at the end",
                 "unfinished",
@@ -158,6 +239,7 @@ KINDS = (
                 silent_at_zero=True,
             ),
         ),
+        people="pages",
     ),
     Kind(
         "video",
@@ -167,19 +249,30 @@ KINDS = (
             Column("quality", "Mbit/s", "mean quality of the pieces", "video.quality_mbit", better="higher"),
             Column("switches", "", "how often the quality changed", "video.switches"),
             Column("stalls", "", "how often the picture stood still", "video.stalls", better="lower"),
-            Column("stalled", "s", "how long the picture stood still", "video.stalled_s", better="lower"),
+            Column(
+                "stalled",
+                "s",
+                "how long the picture stood still",
+                "video.stalled_s",
+                better="lower",
+                noticed=Noticed(0.2),
+            ),
         ),
+        people="video",
     ),
     Kind(
         "rpm",
         "responsiveness under load",
         ("rpm",),
         (
-            Column("RPM", "1/min", "round trips a minute under load", "rpm.rpm", better="higher"),
+            Column(
+                "RPM", "1/min", "round trips a minute under load", "rpm.rpm", better="higher", noticed=Noticed(1.0, 0.1)
+            ),
             Column("RPM foreign", "1/min", "that of new connections", "rpm.foreign", better="higher"),
             Column("RPM loaded", "1/min", "that of connections that carry load", "rpm.loaded", better="higher"),
             Column("capacity", "Mbit/s", "stable goodput of the test", "rpm.capacity_mbit", better="higher"),
         ),
+        people="responsiveness",
     ),
     Kind(
         "commands",
@@ -200,15 +293,20 @@ KINDS = (
         "downloads and uploads",
         ("download", "upload", "sizes"),
         (
-            Column("FCT p50", "s", "completion time: half took no longer", "fct_s.p50", better="lower"),
-            Column("FCT p95", "s", "completion time: 95 % took no longer", "fct_s.p95", better="lower"),
+            Column("FCT p50", "s", "completion time: half took no longer", "fct_s.p50", better="lower", how=POOLED),
+            Column("FCT p95", "s", "completion time: 95 % took no longer", "fct_s.p95", better="lower", how=POOLED),
             Column(
-                "slow- down", "", "median completion time over that of an empty path", "slowdown.p50", better="lower"
+                "slowdown",
+                "",
+                "median completion time over that of an empty path",
+                "slowdown.p50",
+                better="lower",
+                how=POOLED,
             ),
             Column("goodput", "Mbit/s", "payload acknowledged", "goodput_mbit", better="higher", how="sum"),
             Column("done", "", "transfers that were completed", "completed", 6, how="sum"),
             Column(
-                "unfin- ished",
+                "unfinished",
                 "",
                 "transfers that were not complete at the end",
                 "unfinished",
@@ -227,7 +325,7 @@ KINDS = (
             Column("least", "Mbit/s", "the goodput of the flow with the least", "goodput_mbit", how="least"),
             Column("most", "Mbit/s", "the goodput of the flow with the most", "goodput_mbit", how="most"),
             Column("RTT p50", "ms", "the median round-trip time, mean over the flows", "rtt_ms.p50", better="lower"),
-            Column("retrans- mits", "", "segments sent again", "retransmits", 6, how="sum"),
+            Column("retransmits", "", "segments sent again", "retransmits", 6, how="sum"),
             Column("Jain index", "", "Jain's index over their goodputs", "goodput_mbit", better="higher", how="jain"),
         ),
         by_direction=True,
@@ -315,14 +413,15 @@ def addresses(cases: Cases) -> list[Address]:
     found += [Address(paired.MEAN_DELAY, queues=tuple(cases.along(queue))) for queue in cases.shown]
     found += [one.address for one in (*paired.measures(cases), *paired.felt(cases))]
     for kind in KINDS:
-        groups = _groups(cases, kind).values()
+        groups = groups_of(cases, kind).values()
         found += [column.of_flows([flow.name for flow in group]) for group in groups for column in kind.columns]
+        found += [Address(GOODPUT.path, flows=(group[0].name,), how="most") for group in groups if kind.people]
     for way in WAYS:
         found += [one for one in _of_users(cases, way) if one]
     return list(dict.fromkeys(found))
 
 
-def _groups(cases: Cases, kind: Kind) -> dict[str, list[Flow]]:
+def groups_of(cases: Cases, kind: Kind) -> dict[str, list[Flow]]:
     """Groups the flows of a kind: the flows of a group share rows."""
     groups: dict[str, list[Flow]] = {}
     for flow in cases.flows:
@@ -414,7 +513,7 @@ def _kind_table(cases: Cases, kind: Kind) -> Table:
     """Returns the table of the flows of one kind. It has a row for each case and each name of flows, or each
     direction.
     """
-    groups = _groups(cases, kind)
+    groups = groups_of(cases, kind)
     title = kind.title
     if len(groups) == 1 and not kind.by_direction:
         title = f"{kind.title}: {next(iter(groups))}"

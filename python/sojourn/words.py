@@ -213,16 +213,16 @@ def merged(cases: Sequence[Sequence[str]]) -> list[str]:
     """Returns one label for each case, where each case has one line for each of several queues. The label is true for
     all of these queues.
 
-    Words in which the lines differ are joined by "or" (`cake dual-dsthost or dual-srchost`). Words that all cases of a
-    discipline begin with are left out, except its name.
+    Words in which the lines differ are joined by "and" (`cake dual-dsthost and dual-srchost`): a case has all of them.
+    Words that all cases of a discipline begin with are left out, except its name.
     """
     whole = []
     for lines in cases:
         parts = [line.split() for line in dict.fromkeys(lines)]
         if len({len(part) for part in parts}) == 1:
-            whole.append([" or ".join(dict.fromkeys(column)) for column in zip(*parts, strict=True)])
+            whole.append([" and ".join(dict.fromkeys(column)) for column in zip(*parts, strict=True)])
         else:
-            whole.append(" or ".join(dict.fromkeys(lines)).split())
+            whole.append(" and ".join(dict.fromkeys(lines)).split())
     labels = [" ".join([own[0], *own[_begin(own, whole) :]]) for own in whole]
     return labels if len(set(labels)) == len(labels) else [" ".join(own) for own in whole]
 

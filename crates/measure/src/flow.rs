@@ -375,7 +375,7 @@ impl FlowMeter {
         }
     }
 
-    /// Adds what the meter of another flow of the same pool has counted. Call it at the end of the run. Both meters have the
+    /// Adds what the meter of another flow of the same pool or name has counted. Call it at the end of the run. Both meters have the
     /// same windows and bins, and neither is that of a stream of datagrams or of a responsiveness test.
     pub fn merge(&mut self, mut other: FlowMeter) {
         self.cross(self.end.0);
@@ -456,7 +456,14 @@ impl FlowMeter {
         let bin_width = if setup.bins == 0 { Span::ZERO } else { Span(self.bin_width) };
         let states = self.states.map_or(Vec::new(), |states| states.kept);
         let series = FlowSeries { bin_width, acked_bytes: self.acked_bytes.into(), states };
-        FlowReport { name: setup.name, main: FlowWindow { rpm, ..main }, startup, series, rtt: traffic.rtt }
+        FlowReport {
+            name: setup.name,
+            main: FlowWindow { rpm, ..main },
+            startup,
+            series,
+            rtt: traffic.rtt,
+            together: None,
+        }
     }
 }
 
@@ -473,6 +480,8 @@ pub struct FlowReport {
     pub series: FlowSeries,
     /// RTT samples in the measuring window, in nanoseconds.
     pub rtt: Rtts,
+    /// Of the first row of several that share a name: all of these rows together.
+    pub together: Option<Box<FlowReport>>,
 }
 
 impl FlowReport {
@@ -531,6 +540,8 @@ pub struct FlowWindow {
     pub slowdown: Option<Box<Distribution>>,
     /// Page load time in seconds, from the first SYN to the last byte of the last object.
     pub page_load_s: Option<Box<Distribution>>,
+    /// Web pages loaded in the window; `None` without any.
+    pub pages: Option<u64>,
     /// Playback of a video; `None` if no segment of it arrived in the window.
     pub video: Option<Box<VideoWindow>>,
     /// Result of a responsiveness test over the whole run, independent of the window; `None` in start-up.
@@ -578,6 +589,7 @@ impl FlowWindow {
             mos: measures.as_ref().and_then(|measures| measures.mos),
             slowdown: rare(&transfers.slowdown, THOUSANDTHS),
             page_load_s: rare(&transfers.pages, S),
+            pages: Some(transfers.pages.count()).filter(|&count| count > 0),
             video: VideoWindow::of(&transfers.watched).map(Box::new),
             rpm: None,
             command: None,

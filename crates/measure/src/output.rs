@@ -1,5 +1,7 @@
 //! The result of a run in any world, and the configuration of its meters, derived from the scenario in one place.
 
+use std::collections::BTreeMap;
+
 use sojourn_model::records::PacketRecord;
 use sojourn_model::scenario::Scenario;
 use sojourn_model::workload::stream::{Transport, UDP_HEADERS};
@@ -61,7 +63,11 @@ pub fn flow_setup(scenario: &Scenario, entry: &Entry, state: bool) -> FlowSetup 
     }
 }
 
-/// Returns the reports of meters at the end of the run: one for each entry of the workload, or for each of its pools.
+/// Kinds whose rows of one name are also reported together: percentiles over all of them cannot be had from each one's.
+const TOGETHER: [&str; 7] = ["pings", "thin", "web", "video", "download", "upload", "sizes"];
+
+/// Returns the reports of meters at the end of the run: one for each entry of the workload, or for each of its pools. The
+/// first report of several rows of a name has all of them together.
 /// `unfinished` counts transfers that had started but not completed by then, `setup` gives the configuration of an entry's
 /// meter.
 pub fn flow_reports(
@@ -82,7 +88,40 @@ pub fn flow_reports(
             None => rows.push((meter, entry, unfinished)),
         }
     }
-    rows.into_iter().map(|(meter, entry, unfinished)| meter.finish(setup(entry), unfinished)).collect()
+    let together = together(&rows, &setup);
+    let mut reports: Vec<FlowReport> =
+        rows.into_iter().map(|(meter, entry, unfinished)| meter.finish(setup(entry), unfinished)).collect();
+    for (row, report) in together {
+        reports[row].together = Some(Box::new(report));
+    }
+    reports
+}
+
+/// Returns the reports of all rows of a name together, each with the number of its first row.
+fn together(rows: &[(FlowMeter, &Entry, u64)], setup: &impl Fn(&Entry) -> FlowSetup) -> Vec<(usize, FlowReport)> {
+    let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (row, (_, entry, _)) in rows.iter().enumerate() {
+        if TOGETHER.contains(&entry.kind) {
+            let name = entry.pool.as_ref().unwrap_or(&entry.name);
+            groups.entry(shared_name(name)).or_default().push(row);
+        }
+    }
+    let several = groups.into_iter().filter(|(_, rows)| rows.len() > 1);
+    several
+        .map(|(name, members)| {
+            let (first, entry, _) = &rows[members[0]];
+            let mut meter = first.clone();
+            members[1..].iter().for_each(|&row| meter.merge(rows[row].0.clone()));
+            let unfinished = members.iter().map(|&row| rows[row].2).sum();
+            (members[0], meter.finish(FlowSetup { name, state: false, ..setup(entry) }, unfinished))
+        })
+        .collect()
+}
+
+/// The name that the flows of one table of the scenario share: `bulk0` of `bulk0.1`.
+fn shared_name(name: &str) -> String {
+    let parts = name.split('.').filter(|part| !part.bytes().all(|byte| byte.is_ascii_digit()));
+    parts.collect::<Vec<_>>().join(".")
 }
 
 /// The congestion control's name as in the scenario file; empty without TCP.

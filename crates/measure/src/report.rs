@@ -38,17 +38,20 @@ impl RunReport {
     ) -> RunReport {
         let hops = links.iter().map(|link| (link.name.clone(), link.main.clone())).collect();
         let rtt = links.iter().map(|link| link.rtt_window).max().unwrap_or_default();
-        let main = Results::new(hops, flows.iter().map(|flow| flow.main.clone()).collect(), rtt);
+        let mut main = Results::new(hops, flows.iter().map(|flow| flow.main.clone()).collect(), rtt);
+        let together: Vec<&FlowReport> = flows.iter().filter_map(|flow| flow.together.as_deref()).collect();
+        main.groups = together.iter().map(|flow| flow.main.clone()).collect();
         let early: Option<_> = links.iter().map(|link| Some((link.name.clone(), link.startup.clone()?))).collect();
         let early_flows: Option<_> = flows.iter().map(|flow| flow.startup.as_deref().cloned()).collect();
         let startup = early.filter(|hops: &Vec<_>| !hops.is_empty()).zip(early_flows);
+        let early_groups = together.iter().filter_map(|flow| flow.startup.as_deref().cloned()).collect();
         RunReport {
             world: world.to_owned(),
             seed,
             set,
             duration_s: duration.0 as f64 / S,
             main,
-            startup: startup.map(|(hops, flows)| Results::new(hops, flows, rtt)),
+            startup: startup.map(|(hops, flows)| Results { groups: early_groups, ..Results::new(hops, flows, rtt) }),
         }
     }
 }
@@ -61,6 +64,9 @@ pub struct Results {
     pub hops: Vec<(String, LinkWindow)>,
     /// One entry per flow or group of connections.
     pub flows: Vec<FlowWindow>,
+    /// One entry for each name that several entries of `flows` share: all of them together, so that a percentile is one over
+    /// all of their pages, pings or transfers.
+    pub groups: Vec<FlowWindow>,
     /// Fairness between the entries of `flows`.
     pub jain: Jain,
     /// Loss events of the bulk flows.
@@ -71,7 +77,7 @@ impl Results {
     /// Results of these links and flows. `rtt` is the longest base RTT.
     pub fn new(hops: Vec<(String, LinkWindow)>, flows: Vec<FlowWindow>, rtt: Span) -> Results {
         let (jain, losses) = (Jain::of(&flows), Losses::of(&flows, rtt));
-        Results { hops, flows, jain, losses }
+        Results { hops, flows, groups: Vec::new(), jain, losses }
     }
 
     /// Looks up the link of this name.
@@ -198,12 +204,12 @@ mod tests {
     fn the_json_has_every_key_that_scripts_rely_on_in_order() {
         let json = serde_json::to_value(report(0, &[flow("bulk0", "bulk", 0, (9, 1, 0))])).expect("plain numbers");
         let keys = |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>().join(" ");
-        assert_eq!(keys(&json), "world seed set duration_s hops flows jain losses startup");
+        assert_eq!(keys(&json), "world seed set duration_s hops flows groups jain losses startup");
         assert_eq!(keys(&json["hops"]), "bottleneck bottleneck.reverse");
         assert_eq!(
             keys(&json["flows"][0]),
             "name kind cc goodput_mbit rtt_ms rtt_variation_ms retransmits startup_s fct_s packets drops loss_gap_ms \
-             completed unfinished loss_ratio delay_ms jitter_ms mos slowdown page_load_s video rpm command"
+             completed unfinished loss_ratio delay_ms jitter_ms mos slowdown page_load_s pages video rpm command"
         );
         assert_eq!(keys(&json["jain"]), "goodput drop_share");
         assert_eq!(keys(&json["losses"]), "events synchronisation");

@@ -29,6 +29,7 @@ from sojourn.cli.base import (
     seed_option,
     stages,
     store_option,
+    warn,
 )
 from sojourn.cli.run import memory_option, world_of, world_option
 
@@ -101,6 +102,7 @@ def rfc7928(
     lines = suite.disciplines(qdiscs, own)
     chosen = suite.chosen(rows)
     refuse_file(out)
+    warn(suite.fixed_limits(lines, buffer))
     opened = open_store(store)
     drawn = form == "text" or out is not None or picture_is_asked_for()
     with stages() as watch:

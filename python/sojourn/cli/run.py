@@ -32,11 +32,13 @@ from sojourn.cli.base import (
     scenario_argument,
     set_options,
     simulated_seconds,
+    warn,
 )  # fmt: skip
 from sojourn.files import writing
 from sojourn.plan import WORLDS
 
 if TYPE_CHECKING:
+    from sojourn import _core
     from sojourn.disciplines import Library
     from sojourn.executors import Executor
     from sojourn.live.run import Engine
@@ -73,9 +75,22 @@ Examples:
   sojourn run fading-link
   sojourn run fading-link --seeds 10
   sojourn run fading-link --set hop.bottleneck.qdisc=fq_codel -f json
+  sojourn run family-evening --qdisc "pfifo limit 1000" --qdisc fq_codel --hop line.down
 """
 )
 @scenario_argument
+@click.option(
+    "--qdisc",
+    "lines",
+    multiple=True,
+    metavar="'LINE'",
+    help="A discipline as tc writes it, to compare on one queue in place of the scenario's sweep there. Repeatable.",
+)
+@click.option(
+    "--hop",
+    metavar="NAME",
+    help="The queue that plays the lines of --qdisc, such as line.up [default: the one swept, else the slowest].",
+)
 @world_option
 @click.option(
     "--link",
@@ -119,6 +134,8 @@ Examples:
 @picture_format_option
 def run(
     file: Path,
+    lines: tuple[str, ...],
+    hop: str | None,
     world: str,
     link: str,
     kernel: str,
@@ -153,6 +170,10 @@ def run(
     from sojourn.runs import RunsInMemory
 
     plan = load_plan(file, sets, seed, seeds, outside_names(outside, module))
+    if hop is not None and not lines:
+        fail(f"--hop = {hop}: expected --qdisc 'LINE' with it, once for each line to compare")
+    if lines:
+        plan = compared(plan, lines, hop, sets, seed, seeds)
     if packets and out is None and form != "text":
         fail("--packets: expected --out DIR with it, since -f json and -f csv write no file on their own")
     if picture_is_asked_for() and out is None and form != "text":
@@ -219,6 +240,27 @@ def run(
     if done.interrupted:
         sys.exit(INTERRUPTED)
     leave_broken(done.broken)
+
+
+def compared(
+    plan: _core.Plan,
+    lines: tuple[str, ...],
+    hop: str | None,
+    sets: list[tuple[str, str]],
+    seed: int | None,
+    seeds: int | None,
+) -> _core.Plan:
+    """Returns a plan that compares these lines on one queue, and says on stderr which queue that is."""
+    from sojourn import lineup
+
+    made, notes = lineup.plan_of(plan, lines, hop, sets=sets, seed=seed, seeds=seeds)
+    for note in notes:
+        click.echo(f"sojourn: {note}", err=True)
+    warn(made.warnings)
+    name_skipped(made.skipped)
+    if len(made) == 0:
+        fail(f"--qdisc = {', '.join(lines)}: nothing is left to run: every line was skipped")
+    return made
 
 
 def world_of(

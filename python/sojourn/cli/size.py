@@ -50,7 +50,7 @@ HEADS = {
     "nonempty_max_s": ("never", "empty s"),
     "empty_fraction": ("", "empty %"),
     "full_fraction": ("", "full %"),
-    "oscillation_s": ("oscil-", "lation s"),
+    "oscillation_s": ("oscillation", "period s"),
     "drops": ("", "drops"),
     "fct_s.p50": ("FCT", "p50 s"),
     "fct_s.p95": ("FCT", "p95 s"),
@@ -112,8 +112,8 @@ def size(
 
     The scenario is played with a FIFO of each size at one hop. The table shows what the buffer does to throughput,
     delay and the completion of flows, with the sizes that rules of thumb say. Conditions (--want) say what is needed;
-    a size meets one if the whole 95 % interval over the seeds does. Runs are kept in a store, so that another
-    condition costs nothing.
+    a size meets one if the whole 95 % interval over the seeds does. One seed has no interval: use --seeds 20. Runs are
+    kept in a store, so that another condition costs nothing.
     """
     from sojourn import identity, pipeline, sizing
     from sojourn.runs import RunsInStore
@@ -152,21 +152,25 @@ def _show(found: Found, form: str) -> None:
         return
     screen.say(sizing.headline(found))
     click.echo()
-    screen.print_lines(_rules(found))
+    _print_rules(found)
     screen.print_lines(_table(found))
     if found.wants:
-        screen.print_lines(_answers(found))
+        for line in _answers(found):
+            click.echo(line)
+    if found.seeds > 1:
+        screen.say(f"means over {found.seeds} seeds, ± half-width of the 95 % interval")
+    elif found.random:
+        screen.say("one seed of random traffic: there is no interval, and nothing is shown")
     if found.chosen is not None:
         command, _ = _core.paste(f"bfifo limit {found.chosen.bytes}", "eth0")
         click.echo(command)
 
 
-def _rules(found: Found) -> list[str]:
+def _print_rules(found: Found) -> None:
     link = found.link
     title = f"rules for {link.hop}: {many(link.flows, 'long flow')}"
     rows = [[rule.name, size_text(rule.bytes), rule.source] for rule in link.rules]
-    widths = [max(len(row[place]) for row in rows) for place in range(2)]
-    return [title, *(f" {name:<{widths[0]}}  {size:>{widths[1]}}  {source}" for name, size, source in rows)]
+    screen.print_words(title, ["rule", "size", "source"], rows)
 
 
 def _label(one: Size) -> list[str]:
@@ -185,10 +189,12 @@ def _table(found: Found) -> list[str]:
 
 
 def _answers(found: Found) -> list[str]:
-    heads = ["size", "BDP", *(want.text for want in found.wants), "all"]
-    rows = [[*_label(one), *one.answers.values(), one.meets] for one in found.sizes]
+    busy = f"hops.{found.link.hop}.utilisation"
+    heads = ["size", "BDP", *(want.text for want in found.wants), "all", _head(busy)]
+    rows = [[*_label(one), *one.answers.values(), one.meets, _cell(busy, one.measures[busy])] for one in found.sizes]
     lines = screen.number_lines("conditions", heads, rows)
-    return [*lines, "", "open: the 95 % interval over the seeds contains the bound, or a seed has no value"]
+    why = "the 95 % interval over the seeds contains the bound, a seed has no value, or there is one seed"
+    return [*lines, "", *screen.wrapped(f"open: {why}", screen.width())]
 
 
 def _head(address: str) -> str:
@@ -201,10 +207,14 @@ def _head(address: str) -> str:
 
 def _cell(address: str, mean: Mean | None) -> str:
     from sojourn import measures
+    from sojourn.table import UNSEEN, interval
 
     if mean is None:
         return "–"
-    return number_text(mean.value * (100 if measures.path(address) in PERCENT else 1))
+    scale = 100 if measures.path(address) in PERCENT else 1
+    text = number_text(mean.value * scale)
+    visible = mean.half_width and mean.half_width > UNSEEN * abs(mean.value)
+    return f"{text} ±{interval(mean.half_width * scale)}" if mean.half_width and visible else text
 
 
 def _draw(done: Results, found: Found, folder: Path, form: Format) -> None:

@@ -122,5 +122,7 @@ def _legend(cases: Cases, made: Sequence[Table], apart: Table | None) -> None:
             screen.say(f"{seeds} seeds, which all gave the same numbers: there is no interval")
         for note in table.footnotes([*made, *([apart] if apart else [])]):
             screen.say(note)
-    if marked or counts[-1] > 1:
+    for sentence in cases.settings():
+        screen.say(sentence)
+    if marked or counts[-1] > 1 or cases.settings():
         click.echo()

@@ -2,7 +2,8 @@
 
 A discipline and tail drop play the same seeds, and so the same random traffic. For each measure the logarithm of their
 ratio is averaged over the cases and classes of a row, and then over the seeds, with Student's interval. A ratio counts
-if its 95 % interval does not contain 1 and it is at least MARGIN away from 1.
+if its 95 % interval does not contain 1 and it is at least MARGIN away from 1. It is the same if the whole interval is
+less than MARGIN away from 1; otherwise it is open.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from sojourn.means import mean_of
+from sojourn.means import Mean, mean_of, seeds_for
 from sojourn.rfc7928.observed import ALL, LEAST_MBIT, RATED, Seen
 from sojourn.rfc7928.suite import Row
 from sojourn.words import listed
@@ -28,7 +29,11 @@ MARGIN = 0.05
 LEAST_MS = 0.1
 """A queuing delay below this counts as this."""
 Verdict = Literal["better", "trade", "same", "worse", "open"]
-"""`trade`: better in a measure and worse in another one. `open`: fewer than two seeds, or no common value."""
+"""`trade`: better in a measure and worse in another one. `same`: shown to differ by less than MARGIN in all measures.
+`open`: the seeds do not decide, there are fewer than two of them, or there is no common value.
+"""
+MOST_SEEDS = 1000
+"""If more seeds than this would be needed to decide, no number is named."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,13 @@ class Ratio:
     seeds: int
     better: bool
     worse: bool
+    needs: int | None = None
+    """About how many seeds would decide, if the spread stays as it is; None if it is decided or no number would."""
+
+    @property
+    def same(self) -> bool:
+        """Whether it is shown to be less than MARGIN away from 1."""
+        return self.low is not None and self.high is not None and self.low > 1 - MARGIN and self.high < 1 + MARGIN
 
 
 @dataclass(frozen=True)
@@ -79,7 +91,17 @@ class Judged:
             return "open"
         better = any(one.better for one in self.ratios.values())
         worse = any(one.worse for one in self.ratios.values())
-        return "trade" if better and worse else "better" if better else "worse" if worse else "same"
+        if better or worse:
+            return "trade" if better and worse else "better" if better else "worse"
+        return "same" if all(one.same for one in self.ratios.values()) else "open"
+
+    @property
+    def needs(self) -> int | None:
+        """About how many seeds would decide an open verdict; None if it is not open, or no number would."""
+        undecided = [one for one in self.ratios.values() if not one.same]
+        if self.verdict != "open" or not undecided or any(one.needs is None for one in undecided):
+            return None
+        return max(one.needs or 0 for one in undecided)
 
 
 def _counts(row: Row, seen: Seen, axis: Axis) -> bool:
@@ -121,7 +143,15 @@ def _ratio(row: Row, found: Sequence[Seen], place: int, axis: Axis) -> Ratio | N
     lower = high < 1 and math.exp(mean.value) <= 1 - MARGIN
     higher = low > 1 and math.exp(mean.value) >= 1 + MARGIN
     better, worse = (lower, higher) if axis.lower_is_better else (higher, lower)
-    return Ratio(math.exp(mean.value), low, high, mean.count, better, worse)
+    return Ratio(math.exp(mean.value), low, high, mean.count, better, worse, _needs(mean))
+
+
+def _needs(mean: Mean) -> int | None:
+    """Returns about how many seeds would show a mean of logarithms to be a difference, or to be none that matters."""
+    margin = math.log(1 + MARGIN) if mean.value >= 0 else -math.log(1 - MARGIN)
+    apart = abs(mean.value)
+    needed = seeds_for(apart if apart >= margin else margin - apart, mean)
+    return needed if needed and needed <= MOST_SEEDS else None
 
 
 # ---- over all rows ----
@@ -222,13 +252,29 @@ def headline(done: Evaluation) -> str:
         said.append(f"{_listed(done, short)} {verb} a shorter queuing delay than tail drop in most rows.")
     if long:
         said.append(f"The queuing delay of {_listed(done, long)} is not shorter in most rows: bufferbloat.")
-    best = max(profiles, key=lambda one: (one.verdicts.get("better", 0), -one.verdicts.get("worse", 0)))
-    if best.verdicts.get("better"):
-        said.append(
-            f"{done.names[best.place]} is better in {best.verdicts['better']} of {len(done.rows)} rows without being "
-            "worse in anything, the most of all."
-        )
-    return " ".join(said)
+    most = max(one.verdicts.get("better", 0) for one in profiles)
+    best = [one for one in profiles if one.verdicts.get("better", 0) == most]
+    if most:
+        verb = "is" if len(best) == 1 else "are each"
+        rank = "" if len(profiles) == 1 else ", the most of all" if len(best) == 1 else ", the others in fewer"
+        rank = "" if len(best) == len(profiles) else rank
+        rows = f"{most} of {len(done.rows)} {'row' if len(done.rows) == 1 else 'rows'}"
+        said.append(f"{_listed(done, best)} {verb} better in {rows} without being worse in anything{rank}.")
+    return " ".join([*said, *_undecided(done)])
+
+
+def _undecided(done: Evaluation) -> list[str]:
+    """Says how many verdicts are open, and about how many seeds would decide half of those that seeds can decide."""
+    undecided = [one for one in done.judged if one.verdict == "open" and one.ratios]
+    if not undecided:
+        return []
+    needs = sorted(one.needs for one in undecided if one.needs)
+    verdicts = "verdict is" if len(undecided) == 1 else "verdicts are"
+    said = f"{len(undecided)} of {len(done.judged)} {verdicts} open"
+    if not needs:
+        return [f"{said}: no number of seeds up to {MOST_SEEDS} is likely to decide."]
+    which = "it" if len(undecided) == 1 else "half of them"
+    return [f"{said}: about --seeds {needs[(len(needs) - 1) // 2]} would decide {which}."]
 
 
 def _listed(done: Evaluation, profiles: Sequence[Profile]) -> str:
@@ -276,9 +322,10 @@ def as_dict(done: Evaluation) -> dict[str, Any]:
 def _judged_as_dict(one: Judged) -> dict[str, Any]:
     return {
         "verdict": one.verdict,
+        "seeds_needed": one.needs,
         "ratios": {
             name: {"value": ratio.value, "low": ratio.low, "high": ratio.high, "seeds": ratio.seeds,
-                   "better": ratio.better, "worse": ratio.worse}
+                   "better": ratio.better, "worse": ratio.worse, "same": ratio.same, "seeds_needed": ratio.needs}
             for name, ratio in one.ratios.items()
         },
     }  # fmt: skip

@@ -22,14 +22,19 @@ OVER_TIME = ("8.2.5", "8.2.6 I", "8.2.6 II")
 
 @reserving
 def write(folder: Path, done: Evaluation, form: Format = "png") -> Path:
-    """Writes the page, the pictures in this format, and all numbers as CSV and JSON. Returns the page's path."""
+    """Writes the page, the pictures in this format, and all numbers as CSV and JSON. Returns the page's path.
+
+    If the format is PDF, the page shows the same pictures as PNG.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "evaluation.json", to_json(as_dict(done)) + "\n")
     write_text(folder / "runs.csv", rows_as_csv(*tables.every_run(done)))
     write_text(folder / "verdicts.csv", rows_as_csv(*tables.every_verdict(done)))
 
     def draw(picture: Picture) -> str:
-        return plot.write(picture, folder / PICTURES, form).name
+        """Writes a picture, and returns the file that the page shows: browsers show no PDF as an image."""
+        file = plot.write(picture, folder / PICTURES, form)
+        return plot.write_image(picture, folder / PICTURES, "png").name if form == "pdf" else file.name
 
     said = headline(done)
     page = template_of("rfc7928", "rfc7928.html.j2").render(

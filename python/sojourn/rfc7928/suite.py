@@ -220,6 +220,24 @@ def names(lines: Sequence[str]) -> list[str]:
     return [name if short.count(name) == 1 else line for name, line in zip(short, lines, strict=True)]
 
 
+def fixed_limits(lines: Sequence[str], buffer: float) -> list[str]:
+    """Returns a sentence for each line with a limit that is not in BDP: it is the same in every row, while the other
+    lines have a buffer of the row's bandwidth-delay product.
+    """
+    found = []
+    for line in lines:
+        limit = _LIMITED.search(line)
+        number = line[limit.end() :].split() if limit else []
+        if limit is None or not number or number[0].endswith("bdp"):
+            continue
+        word = limit.group().split()[0]
+        found.append(
+            f"{line}: {word} {number[0]} is the same in every row, and lines without a limit get {buffer:g} BDP of the "
+            f"row (in 8.2.6 ten times that of 8.2.2): write {word} {buffer:g}bdp to compare like with like"
+        )
+    return found
+
+
 def buffered(line: str, buffer: float) -> str:
     """Returns a line with a limit of `buffer` BDP. A line that has a limit keeps it, and only the user knows how to
     limit a discipline of the user's.

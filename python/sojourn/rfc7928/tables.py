@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 
-from sojourn.rfc7928.judge import AXES, MARGIN, Axis, Evaluation, Ratio
+from sojourn.means import mean_of
+from sojourn.rfc7928.judge import AXES, MARGIN, Axis, Evaluation, Judged, Ratio
 from sojourn.rfc7928.observed import ALL, MEASURES, Seen
 from sojourn.rfc7928.suite import Row
-from sojourn.words import NOTHING, number_text, percent_text
+from sojourn.table import UNSEEN
+from sojourn.words import NOTHING, mean_text, number_text, percent_text
 
 Table = tuple[list[str], list[list[str]]]
 """Heads, and rows of cells."""
@@ -17,7 +18,8 @@ BETTER, WORSE = "+", "-"
 LEGEND = (
     "better, worse: the 95 % interval of the paired ratio to tail drop excludes 1, and the ratio is at least "
     f"{percent_text(MARGIN)} away from it, in one measure or more; trade: better in one measure and worse in another; "
-    "same: neither; open: not played, or fewer than two seeds. "
+    f"same: the whole interval is less than {percent_text(MARGIN)} away in every measure; open: the seeds do not "
+    "decide (a number says about how many would), or it was not played. ± is half the width of the 95 % interval. "
     f"In the tables of ratios {BETTER} is better and {WORSE} is worse than tail drop."
 )
 
@@ -30,8 +32,12 @@ def label(row: Row) -> str:
 def verdicts(done: Evaluation) -> Table:
     """Returns the matrix: a verdict for each row and discipline."""
     places = range(1, len(done.names))
-    rows = [[label(row), *(done.at(row, place).verdict for place in places)] for row in done.rows]
+    rows = [[label(row), *(_verdict_text(done.at(row, place)) for place in places)] for row in done.rows]
     return ["row", *done.names[1:]], rows
+
+
+def _verdict_text(one: Judged) -> str:
+    return f"{one.verdict} {one.needs}" if one.needs else one.verdict
 
 
 def ratios(done: Evaluation, axis: Axis) -> Table:
@@ -46,10 +52,17 @@ def ratios(done: Evaluation, axis: Axis) -> Table:
 
 
 def ratio_text(ratio: Ratio | None) -> str:
-    """A ratio in percent, with its mark."""
+    """A ratio in percent, with half of its interval and its mark."""
     if ratio is None:
         return NOTHING
-    return percent(ratio) + (BETTER if ratio.better else WORSE if ratio.worse else " ")
+    return percent(ratio) + _half_text(ratio) + (BETTER if ratio.better else WORSE if ratio.worse else " ")
+
+
+def _half_text(ratio: Ratio) -> str:
+    """Half the width of a ratio's interval in percent, as ` ±3`; empty if there is none that three digits show."""
+    if ratio.low is None or ratio.high is None or ratio.high - ratio.low < 2 * UNSEEN * ratio.value:
+        return ""
+    return f" ±{number_text(50 * (ratio.high - ratio.low), 2)}"
 
 
 def percent(ratio: Ratio) -> str:
@@ -59,10 +72,19 @@ def percent(ratio: Ratio) -> str:
 
 def profiles(done: Evaluation) -> Table:
     """Returns a row for each discipline: its verdicts, and what it does to each measure over all rows."""
-    heads = ["discipline", "better", "trade", "same", "worse", "delay shorter in", *(f"{axis.head} %" for axis in AXES)]
+    heads = [
+        "discipline",
+        "better",
+        "trade",
+        "same",
+        "worse",
+        "open",
+        "delay shorter in",
+        *(f"{axis.head} %" for axis in AXES),
+    ]
     rows = []
     for one in done.profiles:
-        counts = [str(one.verdicts.get(word, 0)) for word in ("better", "trade", "same", "worse")]
+        counts = [str(one.verdicts.get(word, 0)) for word in ("better", "trade", "same", "worse", "open")]
         shorter = f"{one.better.get('delay', 0)} of {one.of.get('delay', 0)}"
         means = [number_text(100 * one.ratios[axis.name], 3) if axis.name in one.ratios else NOTHING for axis in AXES]
         rows.append([done.names[one.place], *counts, shorter, *means])
@@ -81,7 +103,9 @@ def costs(done: Evaluation) -> Table:
 
 
 def measured(done: Evaluation, row: Row) -> Table:
-    """Returns the mean over the seeds of each measure, for each case, class and discipline of a row."""
+    """Returns the mean over the seeds of each measure, with half of its 95 % interval, for each case, class and
+    discipline of a row.
+    """
     found = done.found[row.name]
     groups: dict[tuple[str, str, int], list[Seen]] = {}
     for one in found:
@@ -105,8 +129,11 @@ def _head(name: str) -> str:
 
 
 def _mean_text(values: Sequence[float | None]) -> str:
-    there = [value for value in values if value is not None]
-    return number_text(statistics.fmean(there)) if there else NOTHING
+    mean = mean_of(values)
+    if mean is None:
+        return NOTHING
+    half = mean.half_width or 0.0
+    return mean_text(mean.value, half if half > UNSEEN * abs(mean.value) else None)
 
 
 def every_run(done: Evaluation) -> tuple[list[str], list[list[object]]]:

@@ -1,0 +1,111 @@
+"""Lines of one's own on a queue of any scenario: `run NAME --qdisc A --qdisc B`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import sojourn as sj
+from conftest import Run
+from sojourn import lineup, plan
+
+TWO = """\
+title = "An upload and a download"
+duration = "2s"
+[[hop]]
+name = "fast"
+rate = "1gbit"
+[[hop]]
+name = "home"
+delay = "5ms"
+down = { rate = "20mbit" }
+up = { rate = "5mbit" }
+[[flow]]
+kind = "bulk"
+"""
+
+
+def test_the_queue_is_the_swept_one_or_the_slowest_in_the_direction_of_the_bulk_flows(tmp_path: Path) -> None:
+    path = tmp_path / "two.toml"
+    path.write_text(TWO)
+    assert lineup.queue_of(plan.load(path)) == "home"
+    path.write_text(TWO + 'direction = "left"\n')
+    assert lineup.queue_of(plan.load(path)) == "home.reverse"
+    path.write_text(TWO + '[sweep]\n"hop.fast.qdisc" = ["codel", "pie"]\n')
+    assert lineup.queue_of(plan.load(path)) == "fast"
+    assert lineup.queue_of(plan.load(path), "home.up") == "home.reverse"
+    with pytest.raises(sj.Refusal, match=r"--hop = hom: expected one of fast, fast\.reverse, home, home\.reverse"):
+        lineup.queue_of(plan.load(path), "hom")
+
+
+@pytest.mark.parametrize("name", sorted(plan.bundled()))
+def test_every_scenario_takes_lines_of_ones_own(name: str) -> None:
+    """Also those that sweep several queues together, or sweep no queue."""
+    lines = ["fq_codel", "codel limit 1000"]
+    made, notes = lineup.plan_of(plan.load(plan.bundled()[name]), lines)
+    queue = lineup.queue_of(made)
+    key = f"hop.{queue}.qdisc"
+    sets = [one["set"] for one in made.runs]
+    assert list(dict.fromkeys(one[key] for one in sets)) == lines
+    assert notes[0] == f"{queue} plays each of these lines: fq_codel, codel limit 1000"
+    about = {one["name"]: one["qdisc"] for one in made.describe(0)["hops"]}
+    assert about[queue].startswith("fq_codel"), "it wins over the file's own line, under whichever name that has"
+
+
+def test_the_command_compares_the_lines_and_keeps_other_sweeps(tmp_path: Path, sojourn: Run) -> None:
+    path = tmp_path / "two.toml"
+    path.write_text(
+        TWO + '[sweep]\n"hop.home.rate" = ["10mbit", "20mbit"]\n"hop.home.qdisc" = ["pie", "sfq", "codel"]\n'
+    )
+    words = ("run", path, "--qdisc", "pfifo limit 100", "--qdisc", "fq_codel", "-f", "json")
+    done = sojourn(*words)
+    found = [one["set"] for one in json.loads(done.stdout)["runs"]]
+    assert {(one["hop.home.qdisc"], one["hop.home.rate"]) for one in found} == {
+        (line, rate) for line in ("pfifo limit 100", "fq_codel") for rate in ("10mbit", "20mbit")
+    }
+    assert "home plays each of these lines: pfifo limit 100, fq_codel" in done.stderr
+    api = sj.run(path, qdisc=["pfifo limit 100", "fq_codel"])
+    assert [one.set for one in api.combinations] == found
+    loaded = sj.load(path, set={"hop.home.rate": "7mbit"}, seeds=2)
+    one = sj.run(loaded, qdisc="codel")
+    assert [(one.set["hop.home.rate"], len(one.indices)) for one in one.combinations] == [("7mbit", 1)], (
+        "nothing is random"
+    )
+
+
+def test_a_queue_that_stays_empty_before_a_slower_hop_is_named(sojourn: Run, tmp_path: Path) -> None:
+    path = tmp_path / "two.toml"
+    path.write_text(TWO)
+    empty = sojourn("run", path, "--qdisc", "fq_codel", "--hop", "fast", "-f", "csv").stderr
+    assert "fast (1 Gbit/s) is faster than home (20 Mbit/s): its queue stays empty" in empty
+    shaped = sojourn("run", path, "--qdisc", "cake bandwidth 19mbit", "--hop", "fast", "-f", "csv").stderr
+    assert "stays empty" not in shaped
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--qdisc", "codel", "--hop", "hom"), "--hop = hom: expected one of fast, fast.reverse, home, home.reverse"),
+        (("--hop", "home"), "--hop = home: expected --qdisc 'LINE' with it"),
+        (("--qdisc", "fq_codle"), "fq_codel"),
+        (("--qdisc", "codel", "--set", "hop.home.down.qdisc=pie"), "--qdisc gives the lines of home"),
+    ],
+)
+def test_wrong_lines_and_queues_are_refused_in_a_line(
+    tmp_path: Path, sojourn: Run, words: tuple[str, ...], said: str
+) -> None:
+    path = tmp_path / "two.toml"
+    path.write_text(TWO)
+    done = sojourn("run", path, *words, "-f", "json", code=2)
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not done.stdout
+
+
+def test_the_api_refuses_a_queue_without_lines(tmp_path: Path) -> None:
+    path = tmp_path / "two.toml"
+    path.write_text(TWO)
+    with pytest.raises(sj.Refusal, match="hop = 'home': expected qdisc="):
+        sj.run(path, hop="home")
