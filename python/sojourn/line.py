@@ -49,7 +49,7 @@ class Access:
 
     @property
     def framing(self) -> str:
-        """What it adds to a packet, in words."""
+        """The bytes and cells that it adds to a packet, in words."""
         cells = "ATM cells, with " if self.linklayer == "atm" else ""
         return f"{cells}{self.overhead} bytes beyond the IP packet"
 

@@ -231,7 +231,6 @@ def line_options(*, required: bool) -> Callable[[Verb], Verb]:
 Examples:
   sojourn new home-line --down 20mbit --up 2mbit --rtt 30ms --buffer 800ms
   sojourn new cable --down 250mbit --up 25mbit --buffer 1000p --access docsis
-  sojourn new --access
 """
 )
 @click.argument("name")

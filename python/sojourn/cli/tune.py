@@ -48,7 +48,6 @@ LANGUAGES = ("tc", "uci", "networkd")
     epilog="""\b
 Examples:
   sojourn tune --down 20mbit --up 2mbit --rtt 30ms --buffer 800ms
-  sojourn tune --access
   sojourn tune --down 50mbit --up 10mbit --access vdsl --router uci
   sojourn tune rural-low --hop bottleneck --qdisc codel --qdisc cake
 """

@@ -22,7 +22,7 @@ from sojourn.tune.task import LONG, PAGE_KINDS, ROUND_TRIPS, Task
 
 Floats = NDArray[np.float64]
 Verdict = Literal["better", "worse", "same", "open"]
-"""What the seeds show of a number: a difference that counts and its sign, no difference that counts, or neither."""
+"""The answer of the seeds about a number: a difference that counts and its sign, none that counts, or neither."""
 
 SPARSE_LEAST_MS, SPARSE_PACKETS = 10.0, 3
 """Sparse flows' 95th percentile may be above the idle line's by this many ms, or packets if these take longer."""
