@@ -113,7 +113,7 @@ def word(compared: Compared) -> str:
         return "dominates"
     if compared.is_dominated:
         return "is dominated"
-    return "mixed" if set(compared.verdicts.values()) - {"same"} else "equal"
+    return "mixed" if set(compared.verdicts.values()) - {"same", "open"} else "equal"
 
 
 def signs(simulated: Scores, played: Scores, chosen: Candidate) -> dict[str, list[str]]:

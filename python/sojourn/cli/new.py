@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import click
 
-from sojourn import words
-from sojourn.cli.base import Verb, cli, fail, format_option, rows_as_csv
-from sojourn.line import ACCESS, PACKET, buffer_packets, rate_of, rate_text, seconds_of, time_text
+from sojourn import screen, words
+from sojourn.cli.base import BAD_INPUT, Verb, cli, fail, format_option, rows_as_csv
+from sojourn.errors import nearest_of
+from sojourn.line import (
+    ACCESS,
+    ALIASES,
+    NO_ACCESS,
+    PACKET,
+    UNKNOWN,
+    Access,
+    access_of,
+    assumption,
+    buffer_packets,
+    how_to_tell,
+    rate_of,
+    rate_text,
+    seconds_of,
+    time_text,
+)
 from sojourn.plan import SUFFIX, load
 from sojourn.records import write_new
 
@@ -31,7 +48,7 @@ measure = ["{start}", "end"]  # results are from this time on, the start-up is r
 
 # The line as it is today. "down" is the direction to the home, "up" the one from it. Packets that the line cannot
 # carry at once wait in the modem's buffer, which has room for as many as its "limit" says. When it is full of packets
-# of {packet} bytes, the next one waits
+# of {packet} bytes on the line, the next one waits
 #   down  {down_buffer}
 #   up    {up_buffer}
 # In tables the queue down is "home" and the queue up "home.reverse"; "right" is down, "left" is up.
@@ -40,7 +57,7 @@ name = "home"
 rate = "{down}"
 delay = "{delay}"  # to the servers, one way: with the way back, an idle line has a ping time of {rtt}
 qdisc = "{down_fifo}"
-overhead = {overhead}  # bytes that the line adds to each IP packet: {overhead_words}
+{assumed}overhead = {overhead}  # bytes that the line adds to each IP packet: {overhead_words}
 {linklayer}up = {{ rate = "{up}", qdisc = "{up_fifo}" }}
 
 # Traffic of a busy home, all at once. Remove the flows that yours does not have.
@@ -107,15 +124,60 @@ def _rtt(_context: click.Context, option: click.Parameter, text: str) -> float:
 
 
 def _buffer(_context: click.Context, option: click.Parameter, text: str) -> str:
-    """Checks a buffer's size: a time at the line's rate, or a number of packets."""
+    """Checks a buffer's size: a time at the line's rate, or a number of packets. A number without a unit is left to
+    `buffer_with_unit`, which knows the rates.
+    """
     value = seconds_of(text)
-    packets = text.isdecimal() and 1 <= int(text) <= 10**6
+    number = text.removesuffix("p")
+    packets = number.isdecimal() and number.isascii() and 1 <= int(number) <= MOST_PACKETS
     if not packets and (value is None or not 1e-3 <= value <= 60):
         fail(
             f"{option.opts[0]} = {text}: expected a time from 1ms to 60s, such as 800ms, "
-            "or a number of packets from 1 to 1000000, such as 1000"
+            f"or a number of packets from 1p to {MOST_PACKETS}p, such as 1000p"
         )
     return text
+
+
+MOST_PACKETS = 10**6
+"""The largest buffer in packets."""
+
+
+def buffer_with_unit(buffer: str, down: int, up: int) -> str:
+    """Returns the buffer, or refuses a number without a unit and says what either unit would mean. Rates in bit/s."""
+    if buffer.isdecimal():
+        packets = [words.time_text(int(buffer) * PACKET * 8e3 / rate, 2) for rate in (down, up)]
+        fail(
+            f"--buffer = {buffer}: expected a unit. {buffer}ms is a time, which the ping during an upload shows; "
+            f"{buffer}p is packets, which take {packets[0]} down and {packets[1]} up"
+        )
+    return buffer
+
+
+class AccessKind(click.ParamType[str]):
+    """A kind of access line."""
+
+    name = "kind"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Returns the name of a kind. Without one, lists the kinds and ends with the exit code for bad input."""
+        word = value.lower()
+        word = ALIASES.get(word, word)
+        if word == ASKED:
+            for line in how_to_tell():
+                click.echo(line, err=True)
+            sys.exit(BAD_INPUT)
+        if word in NO_ACCESS:
+            fail(f"--access = {value}: {NO_ACCESS[word]}")
+        if word not in (*ACCESS, UNKNOWN):
+            fail(
+                f"--access = {value}: expected one of {', '.join((*ACCESS, UNKNOWN))}{nearest_of(word, list(ACCESS))}; "
+                "--access alone says how to tell"
+            )
+        return word
+
+
+ASKED = "?"
+"""The value of --access if none is given."""
 
 
 def line_options(*, required: bool) -> Callable[[Verb], Verb]:
@@ -141,14 +203,19 @@ def line_options(*, required: bool) -> Callable[[Verb], Verb]:
             show_default=True,
             callback=_buffer,
             metavar="SIZE",
-            help="The modem's buffer, each way: how long a packet waits when it is full (800ms), or packets (1000).",
+            help="The modem's buffer, each way: how long a packet waits when it is full (800ms), or packets (1000p).",
         ),
         click.option(
             "--access",
-            type=click.Choice(list(ACCESS)),
-            default="ethernet",
+            type=AccessKind(),
+            is_flag=False,
+            flag_value=ASKED,
+            default=UNKNOWN,
             show_default=True,
-            help="The kind of line: what it counts beyond the IP packet.",
+            metavar="KIND",
+            help="The kind of line, which says what it adds to each packet: adsl (or dsl), vdsl, cable (or docsis), "
+            "fibre, ethernet, lte, geo. The default adds the most that a common line does. --access alone says how "
+            "to tell.",
         ),
     )
 
@@ -164,7 +231,7 @@ def line_options(*, required: bool) -> Callable[[Verb], Verb]:
     epilog="""\b
 Examples:
   sojourn new home-line --down 20mbit --up 2mbit --rtt 30ms --buffer 800ms
-  sojourn new cable --down 250mbit --up 25mbit --buffer 1000 --access docsis
+  sojourn new cable --down 250mbit --up 25mbit --buffer 1000p --access docsis
 """
 )
 @click.argument("name")
@@ -174,8 +241,10 @@ def new(name: str, down: int, up: int, rtt: float, buffer: str, access: str, for
     """Write a commented scenario file for a home line.
 
     NAME.toml is written to the current folder; an existing file is not overwritten. To measure your line's buffer,
-    ping a server during a long upload: the buffer is as long as the increase of the ping time.
+    ping a server during a long upload: the buffer is as long as the increase of the ping time. Without --access the
+    file has the framing that adds the most to each packet, and says so.
     """
+    buffer = buffer_with_unit(buffer, down, up)
     stem = name.removesuffix(SUFFIX)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", stem):
         fail(f"NAME = {name}: expected letters, digits, '.', '_' and '-', such as home-line")
@@ -187,17 +256,23 @@ def new(name: str, down: int, up: int, rtt: float, buffer: str, access: str, for
         fail(f"{path}: this file exists already and is not overwritten; choose another name, or remove the file")
     plan = load(path)
     if form == "json":
-        click.echo(json.dumps({"file": str(path), "title": plan.title, "runs": len(plan)}))
+        kind = access_of(access, down, up)
+        assumed = {"access": access, "given": access != UNKNOWN, "framing": kind.framing}
+        click.echo(json.dumps({"file": str(path), "title": plan.title, "runs": len(plan), "assumed": assumed}))
     elif form == "csv":
         click.echo(rows_as_csv(["file", "title", "runs"], [[str(path), plan.title, str(len(plan))]]), nl=False)
     else:
         click.echo(f"{path}: written\nlook at it:  sojourn check {path}\nrun it:      sojourn run {path}")
+        if access == UNKNOWN:
+            screen.say(assumption(down, up, "new"))
 
 
 def scenario(name: str, down: int, up: int, rtt: float, buffer: str, access: str) -> str:
     """The text of a home line's scenario; rates in bits per second, `rtt` in seconds, `buffer` as its option has it."""
-    kind = ACCESS[access]
-    fifos = [f"pfifo limit {buffer_packets(buffer, rate)}" for rate in (down, up)]
+    kind = access_of(access, down, up)
+    packet = kind.counted(PACKET - ACCESS["ethernet"].overhead)
+    rooms = [buffer_packets(buffer, rate, packet) for rate in (down, up)]
+    fifos = [f"pfifo limit {room}" for room in rooms]
     duration = 60 if down + up <= 300e6 else 20
     command = f"sojourn new {name} --down {rate_text(down)} --up {rate_text(up)} --rtt {time_text(rtt)}"
     return TEXT.format(
@@ -208,25 +283,31 @@ def scenario(name: str, down: int, up: int, rtt: float, buffer: str, access: str
         up=rate_text(up),
         duration=f"{duration}s",
         start=f"{duration // 6}s",
-        down_buffer=buffer_text(buffer_packets(buffer, down), down),
-        up_buffer=buffer_text(buffer_packets(buffer, up), up),
-        packet=PACKET,
+        down_buffer=buffer_text(rooms[0], down, packet),
+        up_buffer=buffer_text(rooms[1], up, packet),
+        packet=packet,
         delay=time_text(rtt / 2),
         rtt=time_text(rtt),
         down_fifo=fifos[0],
         up_fifo=fifos[1],
         overhead=kind.overhead,
         overhead_words=kind.words,
+        assumed=ASSUMED.format(name=name) if access == UNKNOWN else "",
         linklayer="" if kind.linklayer == "ethernet" else f'linklayer = "{kind.linklayer}"\n',
         percent=round(SHAPED * 100),
-        down_lines=lines(fifos[0], down, access),
-        up_lines=lines(fifos[1], up, access),
+        down_lines=lines(fifos[0], down, kind),
+        up_lines=lines(fifos[1], up, kind),
     )
 
 
-def lines(fifo: str, rate: int, access: str) -> str:
+ASSUMED = """\
+# Assumed, as --access was not given: the line adds the most to each packet that a common line does, and the shapers
+# below count it, so that they are safe with every framing. "sojourn new --access" says how to tell which kind yours is.
+"""
+
+
+def lines(fifo: str, rate: int, kind: Access) -> str:
     """The disciplines compared in one direction, a line each."""
-    kind = ACCESS[access]
     shaped = rate_text(int(rate * SHAPED))
     compared = (
         fifo,
@@ -237,6 +318,6 @@ def lines(fifo: str, rate: int, access: str) -> str:
     return "\n".join(f'  "{line}",' for line in compared)
 
 
-def buffer_text(count: int, rate: int) -> str:
-    """How long a packet waits at the end of a full buffer, and the packets before it."""
-    return f"{words.time_text(count * PACKET * 8e3 / rate)} behind {count} {'packet' if count == 1 else 'packets'}"
+def buffer_text(count: int, rate: int, packet: int) -> str:
+    """How long a packet waits at the end of a full buffer, and the packets of this many bytes before it."""
+    return f"{words.time_text(count * packet * 8e3 / rate)} behind {count} {'packet' if count == 1 else 'packets'}"

@@ -27,7 +27,7 @@ from sojourn.cli.base import (
     store_option,
     warn,
 )
-from sojourn.cli.new import line_options
+from sojourn.cli.new import buffer_with_unit, line_options
 from sojourn.errors import nearest_of
 from sojourn.line import time_text
 
@@ -48,6 +48,7 @@ LANGUAGES = ("tc", "uci", "networkd")
     epilog="""\b
 Examples:
   sojourn tune --down 20mbit --up 2mbit --rtt 30ms --buffer 800ms
+  sojourn tune --down 50mbit --up 10mbit --access vdsl --router uci
   sojourn tune rural-low --hop bottleneck --qdisc codel --qdisc cake
 """
 )
@@ -137,8 +138,9 @@ def tune(
     """Find a setting for a link: the discipline, its parameters, and the shaper's rate.
 
     Describe your line by its rates, or name a SCENARIO and a queue of it. Settings are searched in the simulator,
-    compared with what people set today, and tried on links that differ from what was stated. The lines to paste into
-    the router are printed last.
+    compared with what people set today, and tried on links that differ from what was stated. The answer comes first,
+    with what was assumed of the line and the lines to paste into the router. Without --access the shaper counts the
+    most that a common line adds to a packet, which is safe with every framing.
     """
     from sojourn.runs import RunsInStore
     from sojourn.tune import router as language
@@ -196,7 +198,7 @@ def _task(
     uncertain: int | None,
     duration: int | None,
 ) -> Task:
-    from sojourn.tune.task import MIXES, task_of_line, task_of_plan
+    from sojourn.tune.task import MIXES, NEAREST_MIX, task_of_line, task_of_plan
 
     share = None if uncertain is None else uncertain / 100
     if file is not None:
@@ -205,12 +207,18 @@ def _task(
             fail(f"--{given[0]} describes a line: expected either SCENARIO, or --down and --up")
         return task_of_plan(load_plan(file, sets, None, None), hops, share or 0.0)
     if down is None or up is None:
-        fail("expected the line's rates, such as --down 20mbit --up 2mbit, or a SCENARIO")
+        fail(
+            "expected the line's rates, such as --down 20mbit --up 2mbit, or a SCENARIO; --access alone says how to "
+            "tell the kind of line"
+        )
     if hops or sets:
         fail("--hop and --set change a scenario: expected SCENARIO with them")
+    buffer = buffer_with_unit(buffer, down, up)
     if mix not in MIXES:
         known = "; ".join(f"{name}: {words}" for name, (words, _) in MIXES.items())
-        fail(f"--mix = {mix}: expected one of {known}{nearest_of(mix, list(MIXES))}")
+        like = NEAREST_MIX.get(mix.lower())
+        near = f"; nearest is {like}" if like else nearest_of(mix, list(MIXES))
+        fail(f"--mix = {mix}: expected one of {known}{near}")
     if access == "geo" and rtt < GEO_S:
         warn([f"--rtt = {time_text(rtt)}: a path over a geostationary satellite takes about 600 ms; say --rtt"])
     return task_of_line(down, up, rtt, buffer, access, mix, share, duration)
@@ -241,7 +249,7 @@ def _show(found: Found, lines: dict[str, Lines], asked: Lines, form: str) -> Non
     from sojourn import records
     from sojourn.cli.base import rows_as_csv
     from sojourn.tune import router as language
-    from sojourn.tune import summary
+    from sojourn.tune import search, summary
 
     if form == "json":
         click.echo(records.to_json(summary.as_dict(found, lines)))
@@ -249,7 +257,14 @@ def _show(found: Found, lines: dict[str, Lines], asked: Lines, form: str) -> Non
     if form == "csv":
         click.echo(rows_as_csv(*summary.numbers(found)), nl=False)
         return
-    for sentence in summary.headline(found):
+    for sentence in summary.answer(found):
+        screen.say(sentence)
+    click.echo()
+    click.secho(f"for the router ({asked.name})", bold=True)
+    for line in language.text(asked):
+        click.echo(line)
+    click.echo()
+    for sentence in summary.verdicts(found):
         screen.say(sentence)
     click.echo()
     _print(summary.finalists(found, brief=True))
@@ -261,16 +276,12 @@ def _show(found: Found, lines: dict[str, Lines], asked: Lines, form: str) -> Non
     if steps := summary.sensitivity(found):
         screen.print_lines(
             [
-                "how exact the parameters must be (one changed at a time)",
+                f"how exact the parameters must be (one changed at a time; means of {search.VARIED_SEEDS} seeds)",
                 *(f"  {one}" for one in steps),
             ]
         )
     if (robust := summary.robustness(found, brief=True)) is not None:
         _print(robust)
-    click.secho(f"for the router ({asked.name})", bold=True)
-    for line in language.text(asked):
-        click.echo(line)
-    click.echo()
 
 
 COLOURS = {"*": "green", "!": "red"}
@@ -281,7 +292,7 @@ def _print(table: Table) -> None:
     marks = table.marks or [("",) * len(row[1:]) for row in table.rows]
     cells = [
         [
-            screen.Cell(cell.replace("± ", "±"), mark, COLOURS.get(mark))
+            screen.Cell(cell.replace(" ± ", "±"), mark, COLOURS.get(mark))
             for cell, mark in zip(row[1:], marked, strict=True)
         ]
         for row, marked in zip(table.rows, marks, strict=True)

@@ -8,20 +8,21 @@ nothing where flows have queues of their own. Settings are played with the same 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.cases import Address
-from sojourn.means import Mean, mean_of, present
+from sojourn.means import Mean, mean_of, present, seeds_for
 from sojourn.results import Results
 from sojourn.tune.candidates import FIFOS, SINGLE_QUEUE, Candidate, distance, highest_share, packet_s
 from sojourn.tune.task import LONG, PAGE_KINDS, ROUND_TRIPS, Task
 
 Floats = NDArray[np.float64]
-Verdict = Literal["better", "worse", "same"]
+Verdict = Literal["better", "worse", "same", "open"]
+"""The answer of the seeds about a number: a difference that counts and its sign, none that counts, or neither."""
 
 SPARSE_LEAST_MS, SPARSE_PACKETS = 10.0, 3
 """Sparse flows' 95th percentile may be above the idle line's by this many ms, or packets if these take longer."""
@@ -242,14 +243,20 @@ def costs(scores: Scores) -> Floats:
     First come the broken conditions, then the throughput that is lost beyond `NEAR`, then the rest: by how many steps
     sparse flows, pages and the long flows' own delay are worse than with the setting that is the best for them.
     """
-    total = 100.0 * sum(np.where(one > 0, 1 + one / 10, 0) for one in violations(scores).values())
-    total = total + LOST * np.maximum(lost(scores) - NEAR, 0) / STEPS["throughput"]
+    return np.asarray(sum(cost_parts(scores).values()))
+
+
+def cost_parts(scores: Scores) -> dict[str, Floats]:
+    """Returns the parts of `costs` by the number that they come from."""
+    broken = {name: 100.0 * np.where(one > 0, 1 + one / 10, 0) for name, one in violations(scores).items()}
+    parts = {"throughput": LOST * np.maximum(lost(scores) - NEAR, 0) / STEPS["throughput"]}
     for name in ("sparse", "pages", "own"):
         means = _judged(scores, name)
+        parts[name] = np.asarray(broken.get(name, np.zeros(len(means))))
         if not np.isnan(means).all():
             best = float(np.nanmin(means))
-            total = total + np.nan_to_num((means - best) / _step(name, best))
-    return np.asarray(total)
+            parts[name] = parts[name] + np.nan_to_num((means - best) / _step(name, best))
+    return parts
 
 
 def ranked(scores: Scores, kind: str) -> list[int]:
@@ -330,34 +337,67 @@ class Compared:
     differences: Mapping[str, Mean]
     """The setting's number less the other's, in the number's unit."""
     verdicts: Mapping[str, Verdict]
+    seeds: Mapping[str, int | None] = field(default_factory=dict)
+    """By open number: the seeds with which an interval would probably decide, if the mean and the spread stay the
+    same. None for more than `MOST_SEEDS`."""
 
     @property
     def dominates(self) -> bool:
-        """Whether the setting is better in a number and worse in none."""
+        """Whether the setting is shown to be better in a number, and not shown to be worse in any."""
         return "better" in self.verdicts.values() and "worse" not in self.verdicts.values()
 
     @property
     def is_dominated(self) -> bool:
-        """Whether the setting is worse in a number and better in none."""
+        """Whether the setting is shown to be worse in a number, and not shown to be better in any."""
         return "worse" in self.verdicts.values() and "better" not in self.verdicts.values()
 
+    @property
+    def open(self) -> list[str]:
+        """The numbers in which the seeds do not decide."""
+        return [name for name, verdict in self.verdicts.items() if verdict == "open"]
 
-def compare(scores: Scores, place: int, other: int) -> Compared:
-    """Compares two settings seed by seed. A difference counts if it exceeds both its 95 % interval and a step."""
+
+MOST_SEEDS = 1000
+"""More seeds than these are not advised."""
+
+
+def compare(scores: Scores, place: int, other: int, names: Sequence[str] = JUDGED) -> Compared:
+    """Compares two settings seed by seed, in these numbers. A difference counts if it exceeds both its 95 % interval
+    and a step. There is none if the whole interval is within the step. Else the number is open.
+    """
     differences: dict[str, Mean] = {}
     verdicts: dict[str, Verdict] = {}
-    for name in JUDGED:
+    seeds: dict[str, int | None] = {}
+    for name in names:
         numbers = scores.number(name)
         apart = mean_of(present(numbers[place] - numbers[other]))
         if apart is None:
             continue
         differences[name] = apart
         step = _step(name, float(np.nanmean(numbers[other])))
-        if abs(apart.value) <= max(apart.half_width or 0.0, step):
-            verdicts[name] = "same"
-        else:
-            verdicts[name] = "better" if (apart.value > 0) == (name in WAYS) else "worse"
-    return Compared(differences, verdicts)
+        verdicts[name] = _verdict(name, apart, step)
+        if verdicts[name] == "open":
+            seeds[name] = _deciding(apart, step)
+    return Compared(differences, verdicts, seeds)
+
+
+def _verdict(name: str, apart: Mean, step: float) -> Verdict:
+    half, size = apart.half_width, abs(apart.value)
+    if half is None:  # one seed is no evidence
+        return "open"
+    if size > max(half, step):
+        return "better" if (apart.value > 0) == (name in WAYS) else "worse"
+    return "same" if size + half <= step else "open"
+
+
+def _deciding(apart: Mean, step: float) -> int | None:
+    """Returns with how many seeds an open difference is probably decided; None for more than `MOST_SEEDS`, or if one
+    seed says nothing about the spread.
+    """
+    size = abs(apart.value)
+    half = size if size > step else step - size
+    found = seeds_for(half, apart) if half > 1e-9 * step else None
+    return found if found is not None and found <= MOST_SEEDS else None
 
 
 def _means(values: Floats) -> Floats:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sojourn import _core
+from sojourn.line import UNKNOWN, Access
 from sojourn.tune.candidates import Candidate, shaped_bps
 from sojourn.tune.task import Queue, Task
 
@@ -33,6 +34,8 @@ class Lines:
     """Commands that take the setting away again."""
     notes: list[str] = field(default_factory=list)
     """Notes for the reader, such as a parameter that this language lacks."""
+    counts: str = ""
+    """Which framing of the line the shaper counts; empty without a shaper."""
 
 
 def tc(task: Task, chosen: Candidate, interface: str) -> Lines:
@@ -48,7 +51,7 @@ def tc(task: Task, chosen: Candidate, interface: str) -> Lines:
             undo += [f"tc qdisc del dev {interface} ingress", f"ip link del dev {device}"]
         else:
             undo.append(f"tc qdisc del dev {interface} root")
-        command, note = _core.paste(_with_nat(task, chosen, line), device)
+        command, note = _core.paste(_with_nat(task, chosen, _on(interface, line)), device)
         commands += [] if command is None else command.split(" && ")
         notes += [note] if note else []
     if any(_is_ingress(task, queue) for queue in task.queues):
@@ -79,11 +82,29 @@ def _is_home(task: Task) -> bool:
 
 
 def _about_pppoe(task: Task, chosen: Candidate, interface: str) -> list[str]:
-    """A note about htb on an interface without an Ethernet header, which ADSL lines often have."""
-    access = task.queues[0].access
-    if chosen.kind == "cake" or access.linklayer != "atm" or interface.startswith("ppp"):
+    """A note about htb on an interface without an Ethernet header, which DSL lines often have."""
+    by_phone = any(word in task.queues[0].access.cake for word in ("atm", "ptm", "pppoe"))
+    if chosen.kind == "cake" or chosen.share is None or not by_phone or _is_ppp(interface):
         return []
-    return [f"htb counts an Ethernet header on {interface}: on a ppp interface, add 14 to its overhead"]
+    return [f"htb counts an Ethernet header on {interface}: if the line has a ppp interface, say --interface with it"]
+
+
+HEADER = 14
+"""Bytes of an Ethernet header, which a packet of a ppp interface does not have."""
+
+
+def _is_ppp(interface: str) -> bool:
+    return interface.startswith("ppp")
+
+
+def _on(interface: str, line: str) -> str:
+    """Returns a discipline's line for this interface: on a ppp interface htb must count the Ethernet header too."""
+    if not _is_ppp(interface) or not line.startswith("htb "):
+        return line
+    found = re.search(r" overhead (\d+)", line)
+    if found is None:
+        return re.sub(r"^htb rate \S+", rf"\g<0> overhead {HEADER}", line)
+    return line.replace(found[0], f" overhead {int(found[1]) + HEADER}", 1)
 
 
 def ifb(interface: str) -> str:
@@ -137,10 +158,9 @@ def uci(task: Task, chosen: Candidate, interface: str) -> Lines:
         words = {name: f"{access.cake.strip()} {text} nat".strip() for name, text in own.items()}
     else:
         # htb counts an Ethernet header by itself; "htb_private" gives it the number of the other bytes.
-        more = re.search(r"overhead (\d+)", access.htb)
         options |= {
             "linklayer": "atm" if access.linklayer == "atm" else "ethernet",
-            "overhead": more[1] if more else "0",
+            "overhead": str(_htb_overhead(access, interface)),
             "linklayer_advanced": "1",
             "linklayer_adaptation_mechanism": "htb_private",
         }
@@ -162,6 +182,12 @@ def uci(task: Task, chosen: Candidate, interface: str) -> Lines:
     ]
     found.undo.extend(["uci delete sqm.sojourn", "uci commit sqm", "/etc/init.d/sqm restart"])
     return found
+
+
+def _htb_overhead(access: Access, interface: str) -> int:
+    """Returns the bytes that htb must add to what it counts by itself on this interface."""
+    more = re.search(r"overhead (\d+)", access.htb)
+    return (int(more[1]) if more else 0) + (HEADER if _is_ppp(interface) else 0)
 
 
 # ---- systemd-networkd ----
@@ -194,7 +220,7 @@ def networkd(task: Task, chosen: Candidate, interface: str) -> Lines:
             found.files[""] = _redirect(interface, device)
             found.undo += [f"tc qdisc del dev {interface} ingress", f"ip link del dev {device}"]
         section = _networkd_cake if chosen.kind == "cake" else _networkd_htb
-        own = section(task, chosen, queue, inner, found.notes)
+        own = section(task, chosen, queue, inner, interface, found.notes)
         name = f"{FOLDER}/{'25' if ingress else '10'}-{device}.network"
         found.files[name] = ["[Match]", f"Name={device}", "", *own]
         if not ingress:
@@ -205,7 +231,9 @@ def networkd(task: Task, chosen: Candidate, interface: str) -> Lines:
     return found
 
 
-def _networkd_cake(task: Task, chosen: Candidate, queue: Queue, inner: str, notes: list[str]) -> list[str]:
+def _networkd_cake(
+    task: Task, chosen: Candidate, queue: Queue, inner: str, _interface: str, notes: list[str]
+) -> list[str]:
     lines = ["[CAKE]", "Parent=root"]
     if chosen.share is not None and queue.shaped:
         lines.append(f"Bandwidth={_rate(shaped_bps(queue, chosen.share))}")
@@ -226,7 +254,9 @@ def _networkd_cake(task: Task, chosen: Candidate, queue: Queue, inner: str, note
     return lines
 
 
-def _networkd_htb(_task: Task, chosen: Candidate, queue: Queue, inner: str, notes: list[str]) -> list[str]:
+def _networkd_htb(
+    _task: Task, chosen: Candidate, queue: Queue, inner: str, interface: str, notes: list[str]
+) -> list[str]:
     section, names = NETWORKD[chosen.kind]
     words = inner.split()[1:]
     pairs = dict(zip(words[::2], words[1::2], strict=True))
@@ -245,8 +275,8 @@ def _networkd_htb(_task: Task, chosen: Candidate, queue: Queue, inner: str, note
         "ClassId=1:1",
         f"Rate={_rate(shaped_bps(queue, chosen.share))}",
     ]
-    more = re.search(r"overhead (\d+)", queue.access.htb)
-    shaper += [f"OverheadBytes={more[1]}"] if more else []
+    more = _htb_overhead(queue.access, interface)
+    shaper += [f"OverheadBytes={more}"] if more else []
     if "mpu" in queue.access.htb:
         notes.append("systemd-networkd has no key for htb's 'mpu 64': small packets of this line count too little")
     return [*shaper, "", f"[{section}]", "Parent=1:1", "Handle=10", *keys]
@@ -265,12 +295,16 @@ EVERY = {"tc": tc, "uci": uci, "networkd": networkd}
 
 
 def text(lines: Lines, *, undo: bool = True) -> list[str]:
-    """Returns the lines as they are pasted: files with their names, then the lines that undo them as comments."""
-    found: list[str] = [f"# {note}" for note in lines.notes]
+    """Returns the lines as they are pasted: files with their names, then notes and the lines that undo them
+    as comments.
+    """
+    found: list[str] = []
     for name, own in lines.files.items():
         found += [f"# {name}"] if name else []
         found += own
         found += [""] if name else []
+    counts = [lines.counts] if lines.counts and lines.files else []
+    found += [f"# {note}" for note in [*counts, *lines.notes]]
     if undo and lines.undo:
         found += ["# undo:", *(f"#   {one}" for one in lines.undo)]
     return found
@@ -278,4 +312,18 @@ def text(lines: Lines, *, undo: bool = True) -> list[str]:
 
 def written(task: Task, chosen: Candidate, interface: str, names: Sequence[str] = tuple(EVERY)) -> dict[str, Lines]:
     """Returns the setting in several languages."""
-    return {name: EVERY[name](task, chosen, interface) for name in names}
+    found = {name: EVERY[name](task, chosen, interface) for name in names}
+    for one in found.values():
+        one.counts = counted(task, chosen)
+    return found
+
+
+def counted(task: Task, chosen: Candidate) -> str:
+    """Says which framing the shaper of the chosen setting counts, and whether the user said it; nothing without a
+    shaper.
+    """
+    if chosen.share is None:
+        return ""
+    access = task.queues[0].access
+    why = "assumed, as --access is not given" if task.access == UNKNOWN else f"--access {task.access}"
+    return f"the shaper counts {access.framing} ({why if task.access else 'as the scenario has it'})"

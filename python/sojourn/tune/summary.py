@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from sojourn import means
+from sojourn import line, means
 from sojourn.means import Mean
 from sojourn.tune import candidates, judge, router, search
+from sojourn.tune import task as task_module
 from sojourn.tune.judge import Compared, Scores
 from sojourn.tune.search import Found
 from sojourn.words import listed, mean_text, number_text, rate_text, time_text
@@ -37,32 +38,166 @@ class Table:
     """The mark of each cell after the first column, `*`, `!` or none; empty if the table has no marks."""
 
 
-BETTER, WORSE = "*", "!"
-"""The marks of a number that is better or worse than that of the chosen setting. They take less room than words."""
+BETTER, WORSE, OPEN = "*", "!", "?"
+"""The marks of a number that is better or worse than that of the chosen setting, or in which the seeds do not decide.
+They take less room than words."""
 
 
 # ---- words ----
 
 
 def headline(found: Found) -> list[str]:
-    """Says what to set, what it does, and how sure that is: a sentence or two for each."""
-    final, chosen, place = found.final, found.chosen, found.place
-    today = final.candidates[0]
+    """Says what to set, with which assumption, what it does, and how sure that is: a sentence or two for each."""
+    return [*answer(found), *verdicts(found)]
+
+
+def answer(found: Found) -> list[str]:
+    """Says what to set, what was assumed of the line, what the setting does, and what it does on a slower line."""
+    lines = [f"Set {found.chosen.name}{_shaped(found)}.", assumed(found), _promise(found), _if_slower(found)]
+    return [line for line in lines if line]
+
+
+def verdicts(found: Found) -> list[str]:
+    """Says how the chosen setting compares with today's, and what decided."""
+    final = found.final
     lines = [
-        f"Set {chosen.name}{_shaped(found)}. It carries {_goodput(found, place)}; 95 % of the pings take at most "
-        f"{_value(final.mean('sparse', place), 'ms')} longer than on the idle line. With {today.baseline} it is "
-        f"{_goodput(found, 0)}, and {_value(final.mean('sparse', 0), 'ms')}.",
         f"{'At the stated rate' if found.lower else 'Seed by seed'}, {_against(found, final)} "
-        f"({len(final.seeds)} fresh seeds).",
+        f"({len(final.seeds)} fresh seeds). {_open(found, final)}".strip(),
+        *_decided(found),
         *_reasons(found),
         *_at_lower_rates(found),
     ]
-    broken = [CONDITIONS[name] for name, one in judge.violations(final).items() if one[place] > 0]
-    if broken:
-        lines.append(f"It misses the aim for {' and '.join(broken)}: no setting of the grid does better here.")
     lines += [NOTHING_WAITS] if _nothing_waits(found) else []
     lines += [VARIES] if found.task.varies or found.task.uncertain > MUCH else []
     return lines
+
+
+def assumed(found: Found) -> str:
+    """Says which framing of the line was assumed, and what happens if it is another one; nothing where no shaper counts
+    bytes.
+    """
+    task = found.task
+    kind = task.queues[0].access
+    if task.access == line.UNKNOWN:
+        rates = {queue.direction: queue.rate_bps for queue in task.queues}
+        return line.assumption(rates["right"], rates["left"])
+    if task.access:
+        said = f"Assumed: {kind.title} (--access {task.access}), with {kind.framing}."
+        return f"{said} {_if_framed_otherwise(found)}".strip()
+    counts = any(word in " ".join(found.chosen.lines) for word in ("htb ", "bandwidth "))
+    return f"The shaper counts {kind.framing}, as the scenario has it." if counts else ""
+
+
+def _if_framed_otherwise(found: Found) -> str:
+    """Says what pings do on the worst line of another kind, if the aim is missed there."""
+    worst: tuple[float, str] = (0.0, "")
+    for one in found.varied:
+        mean = one.scores.mean("sparse", one.scores.candidates.index(found.chosen))
+        if one.name.startswith("really ") and mean is not None and mean.value > _missed_ms(found):
+            said = f"If it is {one.name}, 95 % of the pings take {_value(mean, 'ms')} longer."
+            worst = max(worst, (mean.value, said))
+    return worst[1]
+
+
+def _missed_ms(found: Found) -> float:
+    """Returns the delay of pings from which on a variation is named: twice the aim, or twice the setting's own."""
+    own = found.final.mean("sparse", found.place)
+    return 2 * max(judge.sparse_bound_ms(found.task), own.value if own else 0.0)
+
+
+def _promise(found: Found) -> str:
+    """Says what the chosen setting and the first of today's do."""
+    final, place = found.final, found.place
+    ping, bound = final.mean("sparse", place), judge.sparse_bound_ms(found.task)
+    if ping is not None and ping.value + (ping.half_width or 0.0) <= bound:
+        said = (
+            f"95 % of the pings take at most {number_text(bound)} ms longer than on the idle line "
+            f"({_value(ping, 'ms')} in the {WORLDS.get(final.world, final.world)})"
+        )
+    else:
+        said = f"95 % of the pings take {_value(ping, 'ms')} longer than on the idle line"
+    lines = [
+        f"{said}, with {_goodput(found, place)}. With {final.candidates[0].baseline}: "
+        f"{_value(final.mean('sparse', 0), 'ms')}, with {_goodput(found, 0)}."
+    ]
+    if broken := [CONDITIONS[name] for name, one in judge.violations(final).items() if one[place] > 0]:
+        lines.append(f"It misses the aim for {' and '.join(broken)}: no setting of the grid does better here.")
+    return " ".join(lines)
+
+
+WORLDS = {"sim": "simulator"}
+"""Worlds in a sentence."""
+
+
+def _if_slower(found: Found) -> str:
+    """Says what pings do if the line is slower than it was sold, if the aim is missed then."""
+    if found.chosen.share is None:
+        return ""
+    for share in task_module.SOLD:
+        for one in found.varied:
+            mean = one.scores.mean("sparse", one.scores.candidates.index(found.chosen))
+            percent = round(100 * share)
+            if one.name == f"rate -{percent} %" and mean is not None and mean.value > _missed_ms(found):
+                return (
+                    f"If the line carries {percent} % less than stated, pings take {_value(mean, 'ms')} longer: "
+                    f"measure its rates, or say --uncertain {percent}."
+                )
+    return ""
+
+
+NEXT = {"throughput": "throughput", "sparse": "ping", "pages": "page", "own": "own flows' delay"}
+"""The words for what decided."""
+
+
+def _decided(found: Found) -> list[str]:
+    """Says by which number the chosen setting is ahead of the next best discipline's."""
+    best = [one for one in found.best.values() if one.kind in candidates.STOCK or one == found.chosen]
+    if len(best) < 2 or found.chosen not in best:
+        return []
+    scores = found.final.of(best)
+    own, cost = best.index(found.chosen), judge.costs(scores)
+    other = min((place for place in range(len(best)) if place != own), key=lambda place: float(cost[place]))
+    apart = {name: float(part[other] - part[own]) for name, part in judge.cost_parts(scores).items()}
+    name = max(apart, key=lambda one: apart[one])
+    next_best = f"The next best discipline is {best[other].label}"
+    if cost[other] <= cost[own] + search.NEAR_COST:
+        return [f"{next_best}: as good here, but less robust where something differs."] if found.varied else []
+    means = [scores.mean(name, place) for place in (own, other)]
+    if name == "throughput" or None in means:
+        return [f"{next_best}: what decided is the {NEXT[name]}."]
+    ours, theirs = (_value(mean, "s" if name == "pages" else "ms") for mean in means)
+    return [f"{next_best}: what decided is its {NEXT[name]}, {theirs} for {ours}."]
+
+
+def _open(found: Found, scores: Scores) -> str:
+    """Names the numbers in which the seeds do not decide, and the seeds that probably would."""
+    by: dict[str, list[str]] = {}
+    needed: list[int | None] = []
+    for name, compared in against_today(found, scores).items():
+        for number in compared.open:
+            by.setdefault(_short(found, number), []).append(name)
+            needed.append(compared.seeds.get(number))
+    if not by:
+        return ""
+    every = len(against_today(found, scores))
+    said = []
+    for number, names in by.items():
+        few = f"{len(names)} of them" if len(names) > FEW else listed(names)
+        said.append(f"{number} against {'all' if len(names) == every else few}")
+    return f"Open with these seeds: {'; '.join(said)} ({_seeds_words(needed)})."
+
+
+FEW = 2
+"""Up to this many settings are named."""
+
+
+def _seeds_words(needed: Sequence[int | None]) -> str:
+    """Names the seeds with which open numbers would probably be decided."""
+    known = [one for one in needed if one is not None]
+    if not known:
+        return f"more than {judge.MOST_SEEDS} seeds would be needed"
+    rest = f", and more than {judge.MOST_SEEDS} for the rest" if len(known) < len(needed) else ""
+    return f"--seeds {max(known)} would probably decide{rest}"
 
 
 MUCH = 0.2
@@ -152,8 +287,10 @@ def _way(found: Found, direction: str) -> str:
 
 
 def _goodput(found: Found, place: int) -> str:
+    units = ["Mbit/s", *[""] * len(found.final.goodput)]
     parts = [
-        f"{_value(found.final.mean(way, place), 'Mbit/s')} {_way(found, way)}".strip() for way in found.final.goodput
+        f"{_value(found.final.mean(way, place), unit)} {_way(found, way)}".strip()
+        for way, unit in zip(found.final.goodput, units, strict=False)
     ]
     return " and ".join(parts) or "what is sent"
 
@@ -169,13 +306,13 @@ def _against(found: Found, scores: Scores) -> str:
     by: dict[str, list[str]] = {}
     today = against_today(found, scores)
     for name, compared in today.items():
-        verdict = "better" if compared.dominates else "worse" if compared.is_dominated else _mixed(compared)
-        by.setdefault(verdict, []).append(name)
+        by.setdefault(_word(compared), []).append(name)
     words = {
-        "better": "it is better than {} in something and worse in nothing",
-        "equal": "no difference from {} is both shown and large enough to be felt",
+        "better": "it is better than {} in something, and not shown to be worse in anything",
+        "same": "no difference from {} is large enough to be felt",
+        "open": "no difference from {} is shown",
         "mixed": "it is better than {} in one thing and worse in another",
-        "worse": "it is worse than {}",
+        "worse": "it is worse than {} in something, and not shown to be better in anything",
     }
     every = "each of today's settings"
     said = [
@@ -186,8 +323,13 @@ def _against(found: Found, scores: Scores) -> str:
     return "; ".join(said)
 
 
-def _mixed(compared: Compared) -> str:
-    return "mixed" if set(compared.verdicts.values()) - {"same"} else "equal"
+def _word(compared: Compared) -> str:
+    if compared.dominates:
+        return "better"
+    if compared.is_dominated:
+        return "worse"
+    found = set(compared.verdicts.values())
+    return "mixed" if "better" in found else "open" if "open" in found else "same"
 
 
 def against_today(found: Found, scores: Scores) -> dict[str, Compared]:
@@ -205,19 +347,20 @@ def against_today(found: Found, scores: Scores) -> dict[str, Compared]:
 
 def finalists(found: Found, scores: Scores | None = None, *, brief: bool = False) -> Table:
     """The chosen setting, the best one of each discipline, and what people set today. In brief, today's settings have
-    their names only, the long flows' own delay is left out, and marks say what is better or worse.
+    their names only, and marks say what is better or worse.
     """
     scores = found.final if scores is None else scores
     best = [one for one in found.best.values() if one in scores.candidates and not one.baseline]
     shown = list(dict.fromkeys([found.chosen, *best, *(one for one in scores.candidates if one.baseline)]))
-    heads = ["setting", *_heads(found, found.final, brief=brief), *([] if brief else ["chosen is"])]
+    heads = ["setting", *_heads(found, brief=brief), *([] if brief else ["chosen is"])]
     rows, marks = [], []
     for one in shown:
         place = scores.candidates.index(one)
         said = one.baseline or one.label if brief else f"{one.baseline}: {one.label}" if one.baseline else one.label
-        compared = None if one == found.chosen else judge.compare(scores, scores.candidates.index(found.chosen), place)
+        chosen = scores.candidates.index(found.chosen)
+        compared = None if one == found.chosen else judge.compare(scores, chosen, place, (*judge.JUDGED, "own"))
         verdict = [] if brief else [_verdict(found, compared) if compared else ""]
-        rows.append([said, *_numbers(scores, place, like=found.final, brief=brief), *verdict])
+        rows.append([said, *_numbers(scores, place, like=found.final), *verdict])
         marks.append(_marks(found.final, compared.verdicts if compared else {}))
     bound = number_text(judge.sparse_bound_ms(found.task))
     seeds = f"{len(scores.seeds)} seeds ({scores.seeds[0]} to {scores.seeds[-1]}), world {scores.world}"
@@ -225,9 +368,10 @@ def finalists(found: Found, scores: Scores | None = None, *, brief: bool = False
         f"means over {seeds}; ± is half of the 95 % interval",
         f"ping+: 95th percentile of the ping's RTT above the base RTT; aim: at most {bound} ms",
         *(() if np.isnan(scores.pages).all() else ("page: mean time until a page is there",)),
-        *(() if brief else ("own+: mean RTT of the long flows above the base RTT",)),
+        *(() if np.isnan(scores.own).all() else ("own+: mean RTT of the long flows above the base RTT",)),
         f"{MARKED if brief else COMPARED}, beyond the 95 % interval of the paired differences and beyond 2 % of "
-        "throughput, max(1 ms, 5 %) of ping+, 3 % of page",
+        "throughput, max(1 ms, 5 %) of ping+, 3 % of page, max(2 ms, 10 %) of own+; "
+        f"{f'{OPEN} open' if brief else 'open'}: the seeds show neither a difference nor that there is none",
         *_today(found),
     )
     kinds = tuple(one.kind for one in shown)
@@ -240,13 +384,13 @@ MARKED = f"{WORSE} worse and {BETTER} better than the chosen setting"
 
 def _marks(like: Scores, verdicts: Mapping[str, judge.Verdict]) -> tuple[str, ...]:
     """Returns a setting's marks, in the columns that `like` has. `verdicts` are those of the chosen setting."""
-    words = {"better": WORSE, "worse": BETTER, "same": ""}
-    return tuple(words[verdicts.get(name, "same")] for name in _columns(like, brief=True))
+    words = {"better": WORSE, "worse": BETTER, "same": "", "open": OPEN}
+    return tuple(words[verdicts.get(name, "same")] for name in _columns(like))
 
 
-def _columns(like: Scores, *, brief: bool) -> list[str]:
+def _columns(like: Scores) -> list[str]:
     """Returns the names of the numbers that a table shows."""
-    more = [name for name in ("pages", *(() if brief else ("own",))) if not np.isnan(like.number(name)).all()]
+    more = [name for name in ("pages", "own") if not np.isnan(like.number(name)).all()]
     return [*like.goodput, "sparse", *more]
 
 
@@ -266,19 +410,19 @@ def _today(found: Found) -> list[str]:
     return [*said, *([f"{rule.baseline} here: {rule.name}"] if rule else [])]
 
 
-def _heads(found: Found, scores: Scores, *, brief: bool) -> list[str]:
-    heads = {way: f"{_way(found, way)} Mbit/s".strip() for way in scores.goodput}
+def _heads(found: Found, *, brief: bool) -> list[str]:
+    heads = {way: f"{_way(found, way)} Mbit/s".strip() for way in found.final.goodput}
     heads |= {"sparse": "ping+ ms", "pages": "page s", "own": "own+ ms"}
     # In a terminal, where columns are scarce, the unit is below the name.
-    return [heads[name].replace(" ", "\n") if brief else heads[name] for name in _columns(scores, brief=brief)]
+    return [heads[name].replace(" ", "\n") if brief else heads[name] for name in _columns(found.final)]
 
 
-def _numbers(scores: Scores, place: int, *, like: Scores, brief: bool) -> list[str]:
+def _numbers(scores: Scores, place: int, *, like: Scores) -> list[str]:
     """Returns a setting's numbers, in the columns that `like` has."""
-    return [_value(scores.mean(name, place), "") for name in _columns(like, brief=brief)]
+    return [_value(scores.mean(name, place), "") for name in _columns(like)]
 
 
-SHORT = {"right": "down", "left": "up", "sparse": "ping", "pages": "page"}
+SHORT = {"right": "down", "left": "up", "sparse": "ping", "pages": "page", "own": "own"}
 """The words for judged numbers in tables."""
 
 
@@ -292,6 +436,9 @@ def _verdict(found: Found, compared: Compared) -> str:
     for word in ("better", "worse"):
         names = [_short(found, name) for name, verdict in compared.verdicts.items() if verdict == word]
         parts += [f"{word}: {', '.join(names)}"] if names else []
+    if compared.open:
+        names = [_short(found, name) for name in compared.open]
+        parts.append(f"open: {', '.join(names)} ({_seeds_words([compared.seeds[name] for name in compared.open])})")
     return "; ".join(parts) or "no difference"
 
 
@@ -305,15 +452,20 @@ def robustness(found: Found, *, brief: bool = False) -> Table | None:
     for one in found.varied:
         place = one.scores.candidates.index(found.chosen)
         worse = _regrets(found, one, place)
-        numbers = _numbers(one.scores, place, like=found.final, brief=brief)
+        numbers = _numbers(one.scores, place, like=found.final)
         rows.append([one.name, *numbers, *([] if brief else [", ".join(worse.values()) or "–"])])
-        marks.append(tuple(WORSE if name in worse else "" for name in _columns(found.final, brief=True)))
+        marks.append(tuple(WORSE if name in worse else "" for name in _columns(found.final)))
     scores = found.varied[0].scores
-    heads = ["what differs", *_heads(found, found.final, brief=brief), *([] if brief else ["worse than the best"])]
+    heads = ["what differs", *_heads(found, brief=brief), *([] if brief else ["worse than the best"])]
     notes = (
         f"means over {len(scores.seeds)} seeds; the shaper and all parameters stay as for the stated link",
         f"{WORSE if brief else 'worse than the best:'} {'worse ' if brief else ''}than the best of the disciplines' "
         f"settings there, where the seeds show it{'; the page says by how much' if brief else ''}",
+        *(
+            ("rate -10 %: the line is slower than it was sold or stated; really: the line frames packets as this kind",)
+            if any(one.name.startswith("really ") for one in found.varied)
+            else ()
+        ),
         *(() if any("rate" in one.name for one in found.varied) else ("the rate is a trace, and was not varied",)),
     )
     return Table(f"robustness of {found.chosen.label}", heads, rows, notes, marks=tuple(marks) if brief else ())
@@ -378,7 +530,8 @@ def signs(found: Found) -> tuple[int, int, list[str]]:
         here = judge.compare(found.final, found.place, found.final.candidates.index(one))
         there = judge.compare(kernel, kernel.candidates.index(found.chosen), place)
         for name, verdict in here.verdicts.items():
-            if verdict != "same" and there.verdicts.get(name, "same") != "same":
+            shown = ("better", "worse")
+            if verdict in shown and there.verdicts.get(name) in shown:
                 both += 1
                 same += verdict == there.verdicts[name]
                 if verdict != there.verdicts[name]:
@@ -409,6 +562,7 @@ def as_dict(found: Found, lines: Mapping[str, router.Lines]) -> dict[str, Any]:
             for queue, line in zip(found.task.queues, found.chosen.lines, strict=True)
         ],
         "uncertain": found.task.uncertain,
+        "assumed": _assumed(found),
         "chosen": _setting(final, found.place),
         "headline": " ".join(headline(found)),
         "settings": [_setting(final, place) for place in range(len(final.candidates))],
@@ -417,6 +571,7 @@ def as_dict(found: Found, lines: Mapping[str, router.Lines]) -> dict[str, Any]:
             name: {
                 "verdicts": dict(one.verdicts),
                 "differences": {key: means.as_dict(mean) for key, mean in one.differences.items()},
+                "open": dict(one.seeds),
                 "dominates": one.dominates,
                 "is_dominated": one.is_dominated,
             }
@@ -445,7 +600,24 @@ def as_dict(found: Found, lines: Mapping[str, router.Lines]) -> dict[str, Any]:
             name: [_setting(scores, place) for place in range(len(scores.candidates))]
             for name, scores in found.confirmed.items()
         },
-        "router": {name: {"files": one.files, "undo": one.undo, "notes": one.notes} for name, one in lines.items()},
+        "router": {
+            name: {"files": one.files, "undo": one.undo, "notes": one.notes, "counts": one.counts}
+            for name, one in lines.items()
+        },
+    }
+
+
+def _assumed(found: Found) -> dict[str, Any]:
+    """Returns what was assumed of the line: its kind, if there is one, its framing, and whether the user said it."""
+    task = found.task
+    kind = task.queues[0].access
+    return {
+        "access": task.access or None,
+        "given": task.access != line.UNKNOWN,
+        "framing": kind.framing,
+        "overhead": kind.overhead,
+        "linklayer": kind.linklayer,
+        "says": assumed(found),
     }
 
 

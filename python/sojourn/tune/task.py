@@ -16,8 +16,20 @@ from typing import Any
 
 from sojourn import _core, identity, queues
 from sojourn.errors import Refusal, nearest_of
-from sojourn.line import ACCESS, Access, buffer_packets, constant_bps, rate_text, time_text
+from sojourn.line import (
+    ACCESS,
+    UNKNOWN,
+    Access,
+    access_of,
+    buffer_packets,
+    constant_bps,
+    may_be_adsl,
+    rate_text,
+    time_text,
+)
 
+FULL = 1500
+"""Bytes of a full IP packet."""
 UNCERTAIN = 0.04
 """By which share a line's real rate may be below the stated one, if the user does not say it: a good measurement."""
 LONG = ("bulk", "download", "upload")
@@ -41,6 +53,14 @@ MIXES: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]] = {
     "downloads": ("sixteen downloads and four people who read pages", ({**_DOWNLOAD, "count": 16}, _READERS)),
 }
 """Traffic of a home: words and flows. A ping is added to each."""
+NEAREST_MIX = {
+    **dict.fromkeys(("zoom", "teams", "meet", "call", "calls", "video", "video-call", "conference", "office"), "work"),
+    **dict.fromkeys(("gaming", "games"), "game"),
+    **dict.fromkeys(("home", "default", "web", "browsing", "netflix", "youtube", "streaming", "tv"), "family"),
+    **dict.fromkeys(("torrent", "torrents", "download", "steam", "updates"), "downloads"),
+    **dict.fromkeys(("backup", "cloud", "photos"), "upload"),
+}
+"""The mix that is the most like what people name, where no mix has that name."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +107,9 @@ class Task:
     """The simulated time of a run."""
     command: str = ""
     """The options that describe the line, for reports; empty for a scenario file."""
+    access: str = ""
+    """The kind of the line, a key of `line.ACCESS` or `line.UNKNOWN`; empty for a scenario file, which has the framing
+    itself."""
 
     def plan(self, lines: Sequence[Sequence[str]], seed: int, seeds: int) -> _core.Plan:
         """Returns the plan of settings: each has a discipline for every queue."""
@@ -118,13 +141,14 @@ def task_of_line(
     uncertain: float | None = None,
     duration_s: int | None = None,
 ) -> Task:
-    """Returns the task of a home line. Rates in bit/s; `buffer` as in `line.buffer_packets`; `mix` is a key of
-    `MIXES`. A run lasts 20 to 60 s, the faster the line the less, if `duration_s` does not say it.
+    """Returns the task of a home line. Rates in bit/s; `buffer` as in `line.buffer_packets`; `access` is a key of
+    `line.ACCESS` or `line.UNKNOWN`; `mix` is a key of `MIXES`. A run lasts 20 to 60 s, the faster the line the less, if
+    `duration_s` does not say it.
     """
-    kind = ACCESS[access]
+    kind = access_of(access, down, up)
     duration = duration_s or round(min(60, max(20, 3e9 / (down + up))))
     fast = "1gbit" if max(down, up) <= 400e6 else "10gbit"
-    fifos = [f"pfifo limit {buffer_packets(buffer, rate)}" for rate in (down, up)]
+    fifos = [f"pfifo limit {buffer_packets(buffer, rate, kind.counted(FULL))}" for rate in (down, up)]
     line = {
         "name": "line",
         "rate": rate_text(down),
@@ -147,7 +171,8 @@ def task_of_line(
     task = task_of_plan(plan, ["router", "router.reverse"], uncertain=UNCERTAIN if uncertain is None else uncertain)
     told = f"--down {rate_text(down)} --up {rate_text(up)} --rtt {time_text(rtt_s)} --buffer {buffer}"
     tuned = tuple(replace(queue, access=kind) for queue in task.queues)
-    return replace(task, queues=tuned, varies=kind.varies, command=f"{told} --access {access} --mix {mix}")
+    told = f"{told} --access {access} --mix {mix}"
+    return replace(task, queues=tuned, varies=kind.varies, command=told, access=access)
 
 
 def task_of_plan(plan: _core.Plan, names: Sequence[str] = (), uncertain: float = 0.0) -> Task:
@@ -248,8 +273,44 @@ def variations(task: Task) -> dict[str, Task]:
         "BBR": lambda document: _set_cc(document, "bbr"),
         "CUBIC with BBR": _mix_cc,
     }
-    found = lowest(task) | {name: _changed(task, change) for name, change in changes.items()}
+    sold = {f"rate -{round(100 * share)} %": at_rate(task, 1 - share) for share in SOLD if share > task.uncertain}
+    changed = {name: _changed(task, change) for name, change in changes.items()}
+    found = lowest(task) | sold | framings(task) | changed
     return {name: one for name, one in found.items() if one.document != task.document}
+
+
+SOLD = (0.1, 0.2)
+"""By which shares a line often is slower than it was sold."""
+REAL = {"ADSL": "adsl", "VDSL2": "vdsl", "cable": "cable", "Ethernet": "ethernet"}
+"""The kinds of framing that a line may have in truth, by their names; fibre has that of cable."""
+BY_RADIO = ("lte", "geo")
+"""Kinds that nobody takes for another one."""
+
+
+def framings(task: Task) -> dict[str, Task]:
+    """Returns the task of a home line on lines of another kind than was said: of every kind if none was said, and else
+    of those that add more to a packet. A line of a scenario has no other kind.
+    """
+    if not task.access or task.access in BY_RADIO:
+        return {}
+    assumed = task.queues[0].access
+    down, up = (next(queue.rate_bps for queue in task.queues if queue.direction == way) for way in ("right", "left"))
+    return {
+        f"really {name}": at_framing(task, kind)
+        for name, kind in ((name, ACCESS[one]) for name, one in REAL.items())
+        if (task.access == UNKNOWN or kind.counted(FULL) > assumed.counted(FULL))
+        and (kind.linklayer != "atm" or may_be_adsl(down, up))
+    }
+
+
+def at_framing(task: Task, kind: Access) -> Task:
+    """Returns the task of a home line on a line of this kind. The queues to tune count what they counted."""
+    return _changed(task, lambda document: _set_framing(document, kind))
+
+
+def _set_framing(document: dict[str, Any], kind: Access) -> None:
+    line = next(hop for hop in document["hop"] if hop["name"] == "line")
+    line["overhead"], line["linklayer"] = kind.overhead, kind.linklayer
 
 
 LITTLE = 0.05
