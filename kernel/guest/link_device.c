@@ -63,6 +63,12 @@ void link_deliver(struct link_dev *ld, struct sk_buff *skb)
 	}
 	dev->stats.rx_packets++;
 	dev->stats.rx_bytes += len;
+	/*
+	 * TCP sets the truesize of its own ACKs to 2. A router's network card allocates a buffer for an ACK as for any other
+	 * packet, and a discipline's memory limit counts it.
+	 */
+	if (skb_is_tcp_pure_ack(skb))
+		skb->truesize = SKB_TRUESIZE(skb_end_offset(skb));
 	/* The sender's hash does not cross a cable: classifiers must read the headers. */
 	skb_clear_hash(skb);
 	netif_receive_skb(skb);
@@ -288,6 +294,7 @@ static enum hrtimer_restart link_on_tx(struct hrtimer *timer)
 
 	link_timer_served(timer);
 	if (!ld->traced) {
+		ld->behind = ktime_get_ns() - ld->due >= LINK_SERVED_NS;
 		link_finish(ld, ld->due);
 	} else if (ld->open) {
 		ld->open = false;
@@ -328,6 +335,9 @@ static netdev_tx_t link_xmit(struct sk_buff *skb, struct net_device *dev)
 	now = link_now();
 	if (ld->awaited && now - ld->last_end < JOINED_NS)
 		now = ld->last_end;
+	/* A shaper may hold packets back; then the timer was in time. */
+	if (ld->awaited && ld->behind)
+		ld->stalled_ns += now - ld->last_end;
 	ld->awaited = false;
 	link_begin(ld, now);
 	if (ld->traced)

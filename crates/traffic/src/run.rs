@@ -46,6 +46,9 @@ const FILES: u64 = 1 << 20;
 /// Maximum size of a socket's buffers in bytes, unless the scenario gives one.
 const BUFFER: u32 = 64 << 20;
 
+/// The fraction of a run for which a link may stand still because the guest was late.
+const STALLED: f64 = 1e-4;
+
 /// Runs the job in `folder`.
 ///
 /// # Errors
@@ -114,7 +117,8 @@ fn invalid<T>(why: String) -> io::Result<T> {
     Err(io::Error::other(format!("the run is not valid: {why}")))
 }
 
-/// Fails if a record was lost, an interrupt was late, or a device that has no queue limit dropped packets.
+/// Fails if a record was lost, an interrupt was late, a link stood still because the guest was late, or a device that has
+/// no queue limit dropped packets.
 fn check_devices(counted: &str, scenario: &Scenario) -> io::Result<()> {
     for line in counted.lines() {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -123,6 +127,12 @@ fn check_devices(counted: &str, scenario: &Scenario) -> io::Result<()> {
             ["late_ns", late] if late.parse().is_ok_and(|late: u64| late > LATE.0) => {
                 return invalid(format!("the guest served an interrupt {late} ns late"));
             }
+            [device, .., "stalled_ns", stalled, "drops", _] if is_stalled(stalled, scenario.duration) => {
+                return invalid(format!(
+                    "the link of device {device} stood still for {stalled} ns while packets waited, because the guest was \
+                     late: the guest cannot send that many packets a second"
+                ));
+            }
             [device, .., "drops", number] if number != "0" && scenario.access.is_none() => {
                 return invalid(format!("device {device} dropped {number} packets that no queue held"));
             }
@@ -130,6 +140,11 @@ fn check_devices(counted: &str, scenario: &Scenario) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns whether a link has lost more than [`STALLED`] of the run's time.
+fn is_stalled(stalled_ns: &str, duration: Time) -> bool {
+    stalled_ns.parse().is_ok_and(|ns: u64| ns as f64 > STALLED * duration.0 as f64)
 }
 
 /// Fails if TCP was short of memory.
@@ -336,6 +351,9 @@ fn build(spaces: &mut Spaces, network: &Network, scenario: &Scenario, mode: Mode
         let far = network.other(end);
         let (settings, more) = topology::impairments(&end.name, &far.name, impair, network.mtu);
         settings.iter().try_for_each(|setting| spaces.apply(Some(far.place), setting))?;
+        // The probe records what netem drops.
+        let line = format!("impair {} {}", end.name, topology::detour(&end.name));
+        spaces.inside(Some(far.place), || link::tell(&line))?;
         lines.entry(far.place).or_default().extend(more);
     }
     lines.iter().try_for_each(|(place, lines)| spaces.tc(Some(*place), lines))
@@ -363,13 +381,15 @@ mod tests {
         let text = "duration = \"1s\"\n[[hop]]\nrate = \"10mbit\"\n[[flow]]\nkind = \"bulk\"\nrtt = \"40ms\"\n";
         let plan = Plan::load("t.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
         let scenario = plan.scenario(0).expect("a sound run");
-        let sound = "lost 0\nlate_ns 1000000\nh0 packets 7 bytes 900 busy_ns 8 drops 0\n";
+        let sound = "lost 0\nlate_ns 1000000\nh0 packets 7 bytes 900 busy_ns 8 stalled_ns 100000 drops 0\n";
         assert!(check_devices(sound, &scenario).is_ok());
         let says = |line: &str, why: &str| {
             check_devices(&format!("{sound}{line}\n"), &scenario).is_err_and(|error| error.to_string().contains(why))
         };
         assert!(says("lost 3", "the probe lost 3 records"));
         assert!(says("late_ns 1000001", "1000001 ns late"));
-        assert!(says("h1 packets 7 bytes 900 busy_ns 8 drops 2", "device h1 dropped 2 packets that no queue held"));
+        let stalled = "h1 packets 7 bytes 900 busy_ns 8 stalled_ns 100001 drops 0";
+        assert!(says(stalled, "device h1 stood still for 100001 ns while packets waited"));
+        assert!(says("h1 packets 7 bytes 900 busy_ns 8 stalled_ns 0 drops 2", "device h1 dropped 2 packets that no queue held"));
     }
 }
