@@ -10,8 +10,8 @@
 
 /* Bytes of a delivery opportunity. */
 #define OPPORTUNITY 1500
-/* A packet dequeued within this time of a completion, in ns, starts at the end of the previous transmission. */
-#define JOINED_NS 512
+/* A longer pause between two transmissions, in ns, is the discipline's, and not that of a guest that was late. */
+#define STALLED_MOST_NS 100000
 
 LIST_HEAD(link_devs);
 
@@ -294,7 +294,6 @@ static enum hrtimer_restart link_on_tx(struct hrtimer *timer)
 
 	link_timer_served(timer);
 	if (!ld->traced) {
-		ld->behind = ktime_get_ns() - ld->due >= LINK_SERVED_NS;
 		link_finish(ld, ld->due);
 	} else if (ld->open) {
 		ld->open = false;
@@ -333,10 +332,10 @@ static netdev_tx_t link_xmit(struct sk_buff *skb, struct net_device *dev)
 	if (skb_queue_len(&ld->queue) > 1 || ld->stopped)
 		return NETDEV_TX_OK;
 	now = link_now();
-	if (ld->awaited && now - ld->last_end < JOINED_NS)
+	/* The softirq that dequeues may come after those of other events. */
+	if (ld->awaited && now - ld->last_end < LINK_SERVED_NS)
 		now = ld->last_end;
-	/* A shaper may hold packets back; then the timer was in time. */
-	if (ld->awaited && ld->behind)
+	else if (ld->awaited && now - ld->last_end < STALLED_MOST_NS)
 		ld->stalled_ns += now - ld->last_end;
 	ld->awaited = false;
 	link_begin(ld, now);

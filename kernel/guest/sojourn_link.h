@@ -173,8 +173,7 @@ struct link_dev {
 	struct hrtimer frame;
 	DECLARE_HASHTABLE(by_id, 10);
 	u64 packets, bytes, busy_ns, drops;
-	/* The timer of the last transmission was late; the time for which packets waited for the link, which was idle. */
-	bool behind;
+	/* The time for which packets waited for the link, which was idle: by a shaper's will, or because the guest was late. */
 	u64 stalled_ns;
 };
 

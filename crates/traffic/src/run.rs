@@ -12,7 +12,7 @@ use sojourn_core::qdisc::linux::in_linux;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::HyStart;
 use sojourn_core::units::{Span, Time};
-use sojourn_model::scenario::Scenario;
+use sojourn_model::scenario::{Capacity, Scenario};
 
 use crate::count;
 use crate::flows::{self, Drain, Flows, LATE, Net, socket};
@@ -127,10 +127,11 @@ fn check_devices(counted: &str, scenario: &Scenario) -> io::Result<()> {
             ["late_ns", late] if late.parse().is_ok_and(|late: u64| late > LATE.0) => {
                 return invalid(format!("the guest served an interrupt {late} ns late"));
             }
-            [device, .., "stalled_ns", stalled, "drops", _] if is_stalled(stalled, scenario.duration) => {
+            [device, .., "stalled_ns", stalled, "drops", _] if is_stalled(device, stalled, scenario) => {
                 return invalid(format!(
-                    "the link of device {device} stood still for {stalled} ns while packets waited, because the guest was \
-                     late: the guest cannot send that many packets a second"
+                    "the link of device {device} stood still for {stalled} ns while packets waited, because the guest \
+                     cannot send so many packets a second: expected longer packets or a lower rate \
+                     (docs/explanation/kernel-link.md)"
                 ));
             }
             [device, .., "drops", number] if number != "0" && scenario.access.is_none() => {
@@ -142,9 +143,27 @@ fn check_devices(counted: &str, scenario: &Scenario) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether a link has lost more than [`STALLED`] of the run's time.
-fn is_stalled(stalled_ns: &str, duration: Time) -> bool {
-    stalled_ns.parse().is_ok_and(|ns: u64| ns as f64 > STALLED * duration.0 as f64)
+/// Returns whether a link that never waits by intention has stood still for more than [`STALLED`] of the run's time.
+fn is_stalled(device: &str, stalled_ns: &str, scenario: &Scenario) -> bool {
+    let network = Network::new(scenario);
+    let paused = |name: &str| network.pauses().any(|(_, before, _)| before == name);
+    let of_hop = network.cables.iter().flatten().find(|end| end.name == device);
+    let Some(Transmit::Hop(_, link)) = of_hop.map(|end| &end.transmit) else { return false };
+    let steady = matches!(link.rate, Capacity::Steps(_)) && link.nic.is_none() && !paused(device);
+    let conserving = link.qdiscs().flat_map(Spec::chain).all(is_work_conserving);
+    let lost = stalled_ns.parse().is_ok_and(|ns: u64| ns as f64 > STALLED * scenario.duration.0 as f64);
+    lost && steady && conserving
+}
+
+/// Returns whether a discipline never holds packets back while the link is idle; false if that is not known.
+fn is_work_conserving(spec: &Spec) -> bool {
+    match spec {
+        Spec::Tbf(_) | Spec::Htb(_) | Spec::Fq(_) | Spec::Linux(_) | Spec::External(_) => false,
+        Spec::Cake(params) => params.bandwidth.is_none(),
+        // The paper's discipline paces.
+        Spec::Ccaq(_) => spec.variant() != Some("paper"),
+        _ => true,
+    }
 }
 
 /// Fails if TCP was short of memory.
@@ -379,8 +398,11 @@ mod tests {
     #[test]
     fn what_the_devices_tell_of_losses_and_lateness_makes_a_run_invalid() {
         let text = "duration = \"1s\"\n[[hop]]\nrate = \"10mbit\"\n[[flow]]\nkind = \"bulk\"\nrtt = \"40ms\"\n";
-        let plan = Plan::load("t.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
-        let scenario = plan.scenario(0).expect("a sound run");
+        let plan = |text: String| {
+            let plan = Plan::load("t.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
+            plan.scenario(0).expect("a sound run")
+        };
+        let scenario = plan(text.to_owned());
         let sound = "lost 0\nlate_ns 1000000\nh0 packets 7 bytes 900 busy_ns 8 stalled_ns 100000 drops 0\n";
         assert!(check_devices(sound, &scenario).is_ok());
         let says = |line: &str, why: &str| {
@@ -388,8 +410,10 @@ mod tests {
         };
         assert!(says("lost 3", "the probe lost 3 records"));
         assert!(says("late_ns 1000001", "1000001 ns late"));
-        let stalled = "h1 packets 7 bytes 900 busy_ns 8 stalled_ns 100001 drops 0";
-        assert!(says(stalled, "device h1 stood still for 100001 ns while packets waited"));
+        let stalled = "hop0r packets 7 bytes 900 busy_ns 8 stalled_ns 100001 drops 0";
+        assert!(says(stalled, "device hop0r stood still for 100001 ns while packets waited"));
+        let shaped = plan(text.replace("10mbit\"", "10mbit\"\nqdisc = \"tbf rate 9mbit burst 10k latency 50ms\""));
+        assert!(check_devices(stalled, &shaped).is_ok(), "a shaper lets packets wait by intention");
         assert!(says("h1 packets 7 bytes 900 busy_ns 8 stalled_ns 0 drops 2", "device h1 dropped 2 packets that no queue held"));
     }
 }

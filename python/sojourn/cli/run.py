@@ -32,6 +32,7 @@ from sojourn.cli.base import (
     scenario_argument,
     set_options,
     simulated_seconds,
+    warn,
 )  # fmt: skip
 from sojourn.plan import WORLDS
 
@@ -147,7 +148,7 @@ def run(
     With -f text the results go to a new folder under results/, with a report to open in a browser; with json or csv
     no file is written unless --out says where.
     """
-    from sojourn import pipeline, records
+    from sojourn import cost, pipeline, records
     from sojourn.finished import Keep
     from sojourn.runs import RunsInMemory
 
@@ -181,6 +182,7 @@ def run(
             Thread(target=_import_report).start()
         return folder
 
+    warn(cost.warnings(cost.of(plan, world)))
     keeps = Keep(series=out is not None or form == "text", packets=packets)
     with simulated_seconds(f"{len(plan)} runs") as tell:
         done = pipeline.execute(
