@@ -17,9 +17,12 @@
  * the files in /proc/sojourn: control takes lines (docs/explanation/kernel-link.md), stats has the counters of each
  * device, records has the records if the kernel is not a process of the host.
  */
+#include <linux/nsproxy.h>
+#include <linux/sched.h>
 #include <linux/seq_file.h>
 #include <linux/uaccess.h>
 #include <linux/vmalloc.h>
+#include <net/net_namespace.h>
 
 #include "sojourn_link.h"
 
@@ -146,6 +149,20 @@ static int control_pause(char **line, struct link_dev *ld)
 	return err;
 }
 
+/* The name of a device with netem follows, which is in the namespace of the caller. */
+static int control_impair(char **line, struct link_dev *ld)
+{
+	const char *name = control_word(line);
+	struct net_device *dev = name ? dev_get_by_name(current->nsproxy->net_ns, name) : NULL;
+
+	if (!dev)
+		return -ENODEV;
+	/* Only the address is compared, and the device exists until the guest ends. */
+	ld->impairs = dev;
+	dev_put(dev);
+	return 0;
+}
+
 static int control_limit(char **line)
 {
 	u64 bytes;
@@ -178,6 +195,8 @@ static int control_of_device(const char *verb, char **line, struct link_dev *ld)
 		return control_trace(line, ld);
 	if (!strcmp(verb, "host"))
 		return control_host(line, ld);
+	if (!strcmp(verb, "impair"))
+		return control_impair(line, ld);
 	return -EINVAL;
 }
 
@@ -228,8 +247,8 @@ static int stats_show(struct seq_file *m, void *v)
 
 	seq_printf(m, "lost %llu\nlate_ns %llu\n", records_lost, link_latest);
 	list_for_each_entry(ld, &link_devs, all)
-		seq_printf(m, "%s packets %llu bytes %llu busy_ns %llu drops %llu\n", ld->dev->name, ld->packets,
-			   ld->bytes, ld->busy_ns, ld->drops);
+		seq_printf(m, "%s packets %llu bytes %llu busy_ns %llu stalled_ns %llu drops %llu\n", ld->dev->name,
+			   ld->packets, ld->bytes, ld->busy_ns, ld->stalled_ns, ld->drops);
 	return 0;
 }
 

@@ -10,8 +10,8 @@
 
 /* Bytes of a delivery opportunity. */
 #define OPPORTUNITY 1500
-/* A packet dequeued within this time of a completion, in ns, starts at the end of the previous transmission. */
-#define JOINED_NS 512
+/* A longer pause between two transmissions, in ns, is the discipline's, and not that of a guest that was late. */
+#define STALLED_MOST_NS 100000
 
 LIST_HEAD(link_devs);
 
@@ -63,6 +63,12 @@ void link_deliver(struct link_dev *ld, struct sk_buff *skb)
 	}
 	dev->stats.rx_packets++;
 	dev->stats.rx_bytes += len;
+	/*
+	 * TCP sets the truesize of its own ACKs to 2. A router's network card allocates a buffer for an ACK as for any other
+	 * packet, and a discipline's memory limit counts it.
+	 */
+	if (skb_is_tcp_pure_ack(skb))
+		skb->truesize = SKB_TRUESIZE(skb_end_offset(skb));
 	/* The sender's hash does not cross a cable: classifiers must read the headers. */
 	skb_clear_hash(skb);
 	netif_receive_skb(skb);
@@ -326,8 +332,11 @@ static netdev_tx_t link_xmit(struct sk_buff *skb, struct net_device *dev)
 	if (skb_queue_len(&ld->queue) > 1 || ld->stopped)
 		return NETDEV_TX_OK;
 	now = link_now();
-	if (ld->awaited && now - ld->last_end < JOINED_NS)
+	/* The softirq that dequeues may come after those of other events. */
+	if (ld->awaited && now - ld->last_end < LINK_SERVED_NS)
 		now = ld->last_end;
+	else if (ld->awaited && now - ld->last_end < STALLED_MOST_NS)
+		ld->stalled_ns += now - ld->last_end;
 	ld->awaited = false;
 	link_begin(ld, now);
 	if (ld->traced)

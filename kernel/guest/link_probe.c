@@ -162,13 +162,39 @@ static void probe_qdisc_drop(void *data, struct Qdisc *q, const struct netdev_qu
 		seen->record.reason = reason & 0xffff;
 }
 
+/*
+ * Records that netem dropped a packet behind its link. The link has sent the packet, and the record of that exists. The
+ * time is the end of the transmission: netem is at the far end of the cable, and the simulator's at the near end.
+ */
+static void probe_impaired(const struct sk_buff *skb)
+{
+	union record r = { .packet = { .type = RECORD_PACKET, .fate = FATE_DROPPED, .reason = REASON_IMPAIRED } };
+	const struct link_dev *ld;
+
+	if (!records_on)
+		return;
+	list_for_each_entry(ld, &link_devs, all) {
+		/* A queue of sockets keeps something else in skb->dev, so it is not dereferenced. */
+		if (!ld->impairs || ld->impairs != skb->dev || skb->protocol != htons(ETH_P_IP))
+			continue;
+		r.packet.link = ld->index;
+		r.packet.bytes = link_wire_bytes(ld, skb);
+		r.packet.arrival = r.packet.start = r.packet.end = link_now() - ld->delay;
+		probe_describe(&r.packet, skb);
+		records_keep(&r);
+		return;
+	}
+}
+
 /* A packet is freed without having left. */
 static void probe_free(void *data, struct sk_buff *skb, void *location, u32 reason)
 {
 	struct probe_packet *seen = probe_find(skb);
 
-	if (!seen)
+	if (!seen) {
+		probe_impaired(skb);
 		return;
+	}
 	seen->record.fate = FATE_DROPPED;
 	seen->record.start = seen->record.end = link_now();
 	if (records_on)

@@ -27,8 +27,9 @@ enum record_type { RECORD_PACKET, RECORD_ACKED, RECORD_RETRANSMITTED, RECORD_RIN
 enum record_fate { FATE_DELIVERED, FATE_DROPPED, FATE_QUEUED };
 enum record_ring { RING_SENT, RING_COMPLETED };
 
-/* Drop reason in addition to those of Linux's enum qdisc_drop_reason: cake's ACK filter. */
+/* Drop reasons in addition to those of Linux's enum qdisc_drop_reason: cake's ACK filter; netem, behind the link. */
 #define REASON_ACK_FILTERED 0xffff
+#define REASON_IMPAIRED 0xfffe
 
 /* Addresses and ports of a packet or a socket. */
 struct record_flow {
@@ -159,6 +160,8 @@ struct link_dev {
 	u64 delay, last_out;
 	struct sk_buff_head wire;
 	struct hrtimer out;
+	/* The device with netem, to which the other end redirects this link's packets; NULL without impairments. */
+	const struct net_device *impairs;
 	/* Flow control of the previous link: the thresholds at which it is paused and resumed, and whether it is paused. */
 	struct link_dev *before;
 	struct link_threshold stop_above, go_at;
@@ -170,6 +173,8 @@ struct link_dev {
 	struct hrtimer frame;
 	DECLARE_HASHTABLE(by_id, 10);
 	u64 packets, bytes, busy_ns, drops;
+	/* The time for which packets waited for the link, which was idle: by a shaper's will, or because the guest was late. */
+	u64 stalled_ns;
 };
 
 /* ---- link_clock.c: the guest's monotonic clock, in ns ---- */

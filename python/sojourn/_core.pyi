@@ -214,6 +214,10 @@ class Plan:
         """
     def disciplines(self, index: int) -> list[str]:
         """The disciplines of a run, each once, as lines for `tc`."""
+    def cost(self, index: int) -> tuple[float, float, str, float]:
+        """What a run costs: transmissions of packets at most, packets held at once, and the queue that holds most of
+        them with its number.
+        """
     def kernel_hz(self, index: int) -> int:
         """The kernel's timer ticks per second (HZ) for a run."""
     def kernel_job(

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from sojourn import _core
+from sojourn import _core, cost
 from sojourn.disciplines import Outside
 from sojourn.isolated import PATIENCE_S
 
@@ -91,7 +91,7 @@ class Simulator:
 
     def refusal(self, plan: _core.Plan, index: int) -> str | None:
         """Returns the reason why the simulator cannot play a run, or None if it can."""
-        return plan.sim_refusal(index, [one.name for one in self.outside])
+        return plan.sim_refusal(index, [one.name for one in self.outside]) or cost.refusal(plan, index)
 
     def play(
         self, plan: _core.Plan, index: int, progress: _core.Progress, *, packets: bool, series: bool

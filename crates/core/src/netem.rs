@@ -167,7 +167,7 @@ impl<P: Packet + Copy> Netem<P> {
         // If the packet is both duplicated and lost, one of the two copies passes.
         let twice = twice && !lost;
         if self.is_full() {
-            drops.dropped(packet, DropReason::Overlimit);
+            drops.dropped(packet, DropReason::Loss);
             return false;
         }
         let twice = twice && packet.doubles();
@@ -239,7 +239,7 @@ impl<P: Packet + Copy> Netem<P> {
         if self.is_lost(&mut packet) {
             drops.dropped(packet, DropReason::Loss);
         } else if self.is_full() {
-            drops.dropped(packet, DropReason::Overlimit);
+            drops.dropped(packet, DropReason::Loss);
         } else {
             self.place(now, packet);
         }

@@ -68,7 +68,7 @@ pub enum DropReason {
     Shrink,
     /// The link has no queue and was busy (noqueue).
     Busy,
-    /// Lost outside of a queue (impairments).
+    /// Lost outside of a queue: by an impairment, whether by its rule of losses or by its limit.
     Loss,
     /// The packet drawn from the queue belonged to the same flow (choke).
     Matched,

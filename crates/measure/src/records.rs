@@ -219,14 +219,16 @@ impl<F: Fn(Time, usize, u64) -> bool> RecordFeed<F> {
     }
 
     /// Handles the arrival of a packet. A packet that was still queued at the end of the run has a start of
-    /// [`Time::NEVER`].
+    /// [`Time::NEVER`]. A packet lost behind the link has two records: the second one tells only of the loss.
     pub fn arrives(&mut self, record: &PacketRecord) {
         // At equal times arrivals come before everything else.
         self.reach(|next| next.at < record.arrival);
         self.offer(record.arrival);
-        self.queued += 1;
-        self.bytes += u64::from(record.bytes);
-        self.enqueued(record.arrival);
+        if !record.is_loss() {
+            self.queued += 1;
+            self.bytes += u64::from(record.bytes);
+            self.enqueued(record.arrival);
+        }
         let (at, event, dropped) = match record.fate {
             Fate::Dropped(reason) => (record.end, Event::Drop, Some(reason)),
             Fate::Delivered => (record.start, Event::Start, None),
@@ -275,7 +277,8 @@ impl<F: Fn(Time, usize, u64) -> bool> RecordFeed<F> {
 
     fn happens(&mut self, Pending { at: now, event, end, number, bytes, sojourn, marked, dropped }: Pending) {
         self.offer(now);
-        if event != Event::End {
+        let was_queued = event != Event::End && dropped != Some(DropReason::Loss);
+        if was_queued {
             self.queued -= 1;
             self.bytes -= u64::from(bytes);
         }

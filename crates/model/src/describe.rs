@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use sojourn_core::tcp::Config;
 use sojourn_core::units::{Span, Time};
 
+use crate::advice;
 use crate::address::{flow_names, hop_names, tables};
 use crate::document::{Kind, Table, Value};
 use crate::error::Error;
@@ -65,6 +66,7 @@ impl Description {
         check_users(&flows, access.is_some())?;
         let described = Description { title, duration, measure, hops, access, host, groups, flows };
         described.check_numbers(&field.value)?;
+        advice::advise(context, &described);
         Ok(described)
     }
 

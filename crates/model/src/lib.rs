@@ -4,7 +4,9 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod advice;
 mod changes;
+pub mod cost;
 mod describe;
 mod document;
 mod draws;

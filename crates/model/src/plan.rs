@@ -10,6 +10,7 @@ use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::units::Time;
 
 use crate::address;
+use crate::cost::{self, Cost};
 use crate::describe::Description;
 use crate::document::{self, Kind, Table, Value};
 use crate::draws;
@@ -137,6 +138,15 @@ impl Plan {
     pub fn host(&self, run: usize) -> Result<Host, Error> {
         let described = self.describe(&self.context(), self.runs[run].combination);
         described.map(|one| one.host).map_err(|error| error.in_file(&self.file))
+    }
+
+    /// What run number `run` costs. No workload is drawn to find it.
+    ///
+    /// # Errors
+    /// As [`Plan::scenario`]. Panics if there is no such run.
+    pub fn cost(&self, run: usize) -> Result<Cost, Error> {
+        let described = self.describe(&self.context(), self.runs[run].combination);
+        described.map(|one| cost::of(&one)).map_err(|error| error.in_file(&self.file))
     }
 
     /// The names of disciplines from outside that run number `run` uses. No workload is drawn to find them.

@@ -12,7 +12,7 @@ pub const FILE_VERSION: u32 = 1;
 pub enum Fate {
     /// Transmitted.
     Delivered,
-    /// Dropped by the discipline.
+    /// Dropped by the discipline; with [`DropReason::Loss`], lost behind the link, in a second record of the packet.
     Dropped(DropReason),
 }
 
@@ -63,4 +63,11 @@ pub struct PacketRecord {
     pub end: Time,
     /// Delivered, or dropped with a reason.
     pub fate: Fate,
+}
+
+impl PacketRecord {
+    /// Whether the packet was lost behind its link. The link has sent it, which another record tells.
+    pub fn is_loss(&self) -> bool {
+        self.fate == Fate::Dropped(DropReason::Loss)
+    }
 }

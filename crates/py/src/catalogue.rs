@@ -49,7 +49,7 @@ fn meaning(reason: DropReason) -> &'static str {
         DropReason::Forced => "RED's average queue was above its thresholds",
         DropReason::Shrink => "the flow's limit was lowered below the length of its queue (ccaq)",
         DropReason::Busy => "the link was busy and has no queue (noqueue)",
-        DropReason::Loss => "lost on the link, not in a queue",
+        DropReason::Loss => "lost behind the link by an impairment (its `loss`, or its `limit`), not in a queue",
         DropReason::Matched => "it matched a packet of its own flow in the queue, which was dropped too (choke)",
         DropReason::Penalty => "the flow does not respond to congestion and exceeded the rate of such flows (sfb)",
         DropReason::AckFilter => "an ACK that a newer one in its queue made redundant (cake)",

@@ -332,6 +332,13 @@ impl Plan {
         })
     }
 
+    /// What a run costs: transmissions at most, packets held at once, and the queue that holds most of them with its
+    /// number.
+    fn cost(&self, py: Python<'_>, index: usize) -> PyResult<(f64, f64, String, f64)> {
+        let cost = py.detach(|| self.plan.cost(index)).map_err(bug)?;
+        Ok((cost.transmissions, cost.held, cost.queue, cost.queued))
+    }
+
     /// The kernel's timer ticks per second (HZ) for a run.
     fn kernel_hz(&self, py: Python<'_>, index: usize) -> PyResult<u32> {
         py.detach(|| Ok(self.plan.host(index).map_err(bug)?.hz))

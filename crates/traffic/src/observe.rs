@@ -312,6 +312,34 @@ mod tests {
         assert_eq!(output.links[0].main.delivered_packets, 2);
     }
 
+    /// The guest's record of the loss has its time only; that of the world `live` has the packet's arrival too.
+    #[test]
+    fn a_packet_lost_behind_its_link_was_sent_and_is_dropped_and_counts_once() {
+        let probe::Fate::Dropped(of_live) = probe::Fate::of(DropReason::Loss) else { panic!("a drop") };
+        for (at, code) in [(6_000, probe::IMPAIRED), (5_000, of_live)] {
+            let mut loss = packet(0, 8, 1448, 0x10, at, (1, code));
+            loss[48..56].copy_from_slice(&(ORIGIN + 6_000).to_le_bytes());
+            loss[56..64].copy_from_slice(&(ORIGIN + 6_000).to_le_bytes());
+            let seen = [
+                packet(0, 7, 0, SYN, 0, (0, 0)),
+                packet(0, 8, 1448, 0x10, 5_000, (0, 0)),
+                loss,
+                packet(0, 8, 1448, 0x10, 90_000, (0, 0)),
+                packet(2, 8, 1448, 0x10, 95_000, (0, 0)),
+            ];
+            let output = observed(&seen);
+            let (link, flow) = (&output.links[0].main, &output.flows[0].main);
+            assert_eq!((link.delivered_packets, link.drops), (3, 1));
+            assert_eq!(link.drops_by_reason.of(DropReason::Loss), 1);
+            assert_eq!((flow.packets, flow.drops), (3, 1));
+            assert_eq!(link.queue_packets.as_ref().map(|packets| packets.max), Some(0.0));
+            let of_loss = output.packets.iter().find(|record| record.is_loss()).expect("a loss");
+            assert_eq!((of_loss.kind, of_loss.end.0), (Kind::Data, 6_000));
+            let last = output.packets.last().expect("packets");
+            assert_eq!((last.link, last.kind), (2, Kind::Retransmit));
+        }
+    }
+
     #[test]
     fn a_segment_that_was_sent_once_is_new_to_every_hop() {
         let seen = [0, 2].map(|link| packet(link, 8, 1448, 0x10, 5_000 + u64::from(link) * 5_000, (0, 0)));

@@ -16,6 +16,8 @@ const PAUSED: u8 = 4;
 
 /// Drop reason of an ACK that cake's filter removed. The kernel has no number for it.
 pub const ACK_FILTERED: u16 = u16::MAX;
+/// Drop reason of a packet that netem dropped behind its link.
+pub const IMPAIRED: u16 = u16::MAX - 1;
 /// The first number of our own drop reasons, which a discipline of ours gives: this number and that of the reason.
 const OURS: u16 = 1 << 15;
 
@@ -24,8 +26,8 @@ const OURS: u16 = 1 << 15;
 pub enum Fate {
     /// The packet was sent.
     Delivered,
-    /// The packet was freed. The number is the kernel's `qdisc_drop_reason`, 0 if it gave none, or [`ACK_FILTERED`], or
-    /// one of [`Fate::of`].
+    /// The packet was freed. The number is the kernel's `qdisc_drop_reason`, 0 if it gave none, or [`ACK_FILTERED`],
+    /// [`IMPAIRED`] or one of [`Fate::of`].
     Dropped(u16),
     /// The packet was still queued when the probe ended.
     Queued,
@@ -379,7 +381,7 @@ mod tests {
             let Fate::Dropped(code) = Fate::of(reason) else { panic!("a drop") };
             assert_eq!(Fate::reason(code), Some(reason));
         }
-        assert_eq!([0, 3, ACK_FILTERED].map(Fate::reason), [None; 3], "numbers of the kernel");
+        assert_eq!([0, 3, ACK_FILTERED, IMPAIRED].map(Fate::reason), [None; 4], "numbers of the kernel");
     }
 
     #[test]

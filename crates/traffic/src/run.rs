@@ -12,7 +12,7 @@ use sojourn_core::qdisc::linux::in_linux;
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::HyStart;
 use sojourn_core::units::{Span, Time};
-use sojourn_model::scenario::Scenario;
+use sojourn_model::scenario::{Capacity, Scenario};
 
 use crate::count;
 use crate::flows::{self, Drain, Flows, LATE, Net, socket};
@@ -45,6 +45,9 @@ const LOWAT: u32 = 64 * 1024;
 const FILES: u64 = 1 << 20;
 /// Maximum size of a socket's buffers in bytes, unless the scenario gives one.
 const BUFFER: u32 = 64 << 20;
+
+/// The fraction of a run for which a link may stand still because the guest was late.
+const STALLED: f64 = 1e-4;
 
 /// Runs the job in `folder`.
 ///
@@ -114,7 +117,8 @@ fn invalid<T>(why: String) -> io::Result<T> {
     Err(io::Error::other(format!("the run is not valid: {why}")))
 }
 
-/// Fails if a record was lost, an interrupt was late, or a device that has no queue limit dropped packets.
+/// Fails if a record was lost, an interrupt was late, a link stood still because the guest was late, or a device that has
+/// no queue limit dropped packets.
 fn check_devices(counted: &str, scenario: &Scenario) -> io::Result<()> {
     for line in counted.lines() {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -123,6 +127,13 @@ fn check_devices(counted: &str, scenario: &Scenario) -> io::Result<()> {
             ["late_ns", late] if late.parse().is_ok_and(|late: u64| late > LATE.0) => {
                 return invalid(format!("the guest served an interrupt {late} ns late"));
             }
+            [device, .., "stalled_ns", stalled, "drops", _] if is_stalled(device, stalled, scenario) => {
+                return invalid(format!(
+                    "the link of device {device} stood still for {stalled} ns while packets waited, because the guest \
+                     cannot send so many packets a second: expected longer packets or a lower rate \
+                     (docs/explanation/kernel-link.md)"
+                ));
+            }
             [device, .., "drops", number] if number != "0" && scenario.access.is_none() => {
                 return invalid(format!("device {device} dropped {number} packets that no queue held"));
             }
@@ -130,6 +141,29 @@ fn check_devices(counted: &str, scenario: &Scenario) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns whether a link that never waits by intention has stood still for more than [`STALLED`] of the run's time.
+fn is_stalled(device: &str, stalled_ns: &str, scenario: &Scenario) -> bool {
+    let network = Network::new(scenario);
+    let paused = |name: &str| network.pauses().any(|(_, before, _)| before == name);
+    let of_hop = network.cables.iter().flatten().find(|end| end.name == device);
+    let Some(Transmit::Hop(_, link)) = of_hop.map(|end| &end.transmit) else { return false };
+    let steady = matches!(link.rate, Capacity::Steps(_)) && link.nic.is_none() && !paused(device);
+    let conserving = link.qdiscs().flat_map(Spec::chain).all(is_work_conserving);
+    let lost = stalled_ns.parse().is_ok_and(|ns: u64| ns as f64 > STALLED * scenario.duration.0 as f64);
+    lost && steady && conserving
+}
+
+/// Returns whether a discipline never holds packets back while the link is idle; false if that is not known.
+fn is_work_conserving(spec: &Spec) -> bool {
+    match spec {
+        Spec::Tbf(_) | Spec::Htb(_) | Spec::Fq(_) | Spec::Linux(_) | Spec::External(_) => false,
+        Spec::Cake(params) => params.bandwidth.is_none(),
+        // The paper's discipline paces.
+        Spec::Ccaq(_) => spec.variant() != Some("paper"),
+        _ => true,
+    }
 }
 
 /// Fails if TCP was short of memory.
@@ -336,6 +370,9 @@ fn build(spaces: &mut Spaces, network: &Network, scenario: &Scenario, mode: Mode
         let far = network.other(end);
         let (settings, more) = topology::impairments(&end.name, &far.name, impair, network.mtu);
         settings.iter().try_for_each(|setting| spaces.apply(Some(far.place), setting))?;
+        // The probe records what netem drops.
+        let line = format!("impair {} {}", end.name, topology::detour(&end.name));
+        spaces.inside(Some(far.place), || link::tell(&line))?;
         lines.entry(far.place).or_default().extend(more);
     }
     lines.iter().try_for_each(|(place, lines)| spaces.tc(Some(*place), lines))
@@ -361,15 +398,22 @@ mod tests {
     #[test]
     fn what_the_devices_tell_of_losses_and_lateness_makes_a_run_invalid() {
         let text = "duration = \"1s\"\n[[hop]]\nrate = \"10mbit\"\n[[flow]]\nkind = \"bulk\"\nrtt = \"40ms\"\n";
-        let plan = Plan::load("t.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
-        let scenario = plan.scenario(0).expect("a sound run");
-        let sound = "lost 0\nlate_ns 1000000\nh0 packets 7 bytes 900 busy_ns 8 drops 0\n";
+        let plan = |text: String| {
+            let plan = Plan::load("t.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
+            plan.scenario(0).expect("a sound run")
+        };
+        let scenario = plan(text.to_owned());
+        let sound = "lost 0\nlate_ns 1000000\nh0 packets 7 bytes 900 busy_ns 8 stalled_ns 100000 drops 0\n";
         assert!(check_devices(sound, &scenario).is_ok());
         let says = |line: &str, why: &str| {
             check_devices(&format!("{sound}{line}\n"), &scenario).is_err_and(|error| error.to_string().contains(why))
         };
         assert!(says("lost 3", "the probe lost 3 records"));
         assert!(says("late_ns 1000001", "1000001 ns late"));
-        assert!(says("h1 packets 7 bytes 900 busy_ns 8 drops 2", "device h1 dropped 2 packets that no queue held"));
+        let stalled = "hop0r packets 7 bytes 900 busy_ns 8 stalled_ns 100001 drops 0";
+        assert!(says(stalled, "device hop0r stood still for 100001 ns while packets waited"));
+        let shaped = plan(text.replace("10mbit\"", "10mbit\"\nqdisc = \"tbf rate 9mbit burst 10k latency 50ms\""));
+        assert!(check_devices(stalled, &shaped).is_ok(), "a shaper lets packets wait by intention");
+        assert!(says("h1 packets 7 bytes 900 busy_ns 8 stalled_ns 0 drops 2", "device h1 dropped 2 packets that no queue held"));
     }
 }

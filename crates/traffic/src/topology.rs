@@ -570,7 +570,7 @@ pub fn is_below_a_shaper(link: &Link, kind: LinkKind) -> bool {
 /// netem runs on a separate device, to which arriving packets are redirected, so that it does not interfere with any
 /// discipline.
 pub fn impairments(hop: &str, arrival: &str, impair: &Impair, mtu: u32) -> ([Setting; 2], [String; 3]) {
-    let detour = format!("{hop}i");
+    let detour = detour(hop);
     // Without this option tc would set a limit of 1000.
     let limit = if impair.limit == u32::MAX { format!("limit {ENDLESS} ") } else { String::new() };
     let lines = [
@@ -580,6 +580,11 @@ pub fn impairments(hop: &str, arrival: &str, impair: &Impair, mtu: u32) -> ([Set
     ];
     let up = Setting::Device { device: detour.clone(), mtu: Some(mtu), gso_max_segs: None, up: true };
     ([Setting::Ifb { device: detour }, up], lines)
+}
+
+/// Returns the name of the device that impairs a hop's packets.
+pub fn detour(hop: &str) -> String {
+    format!("{hop}i")
 }
 
 /// Returns the arguments of `tc` that change a shaper's rate.

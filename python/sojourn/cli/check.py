@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sojourn import _core, cases, queues, screen, spark, tcline
+from sojourn import _core, cases, cost, queues, screen, spark, tcline
 from sojourn.cli.base import (
     cli,
     format_option,
@@ -61,6 +61,12 @@ def check(
         value = {"title": plan.title, "runs": runs, "first": first, "skipped": plan.skipped}
         value["refused"] = refused
         value["rates"] = plan.rates(0)
+        estimate = cost.of(plan)
+        value["cost"] = {
+            "run_cpu_s": estimate.run_s,
+            "all_cpu_s": estimate.all_s,
+            "packets_bytes": estimate.held_bytes,
+        }
         value["commands"] = [
             {"queue": queue, "qdisc": qdisc, "line": line, "note": note}
             for queue, qdisc in _disciplines(plan, runs, first)
@@ -72,6 +78,8 @@ def check(
         click.echo(rows_as_csv(["run", "seed", "set"], rows), nl=False)
     else:
         _show_plan(runs, first)
+        screen.say(f"Estimate for the simulator: {cost.of(plan).sentence}.")
+        click.echo()
         _show_rates(plan)
         _show_commands(_disciplines(plan, runs, first))
 

@@ -165,7 +165,7 @@ def run(
     With -f text the results go to a new folder under results/, with a report to open in a browser; with json or csv
     no file is written unless --out says where.
     """
-    from sojourn import pipeline, records
+    from sojourn import cost, pipeline, records
     from sojourn.finished import Keep
     from sojourn.runs import RunsInMemory
 
@@ -208,6 +208,7 @@ def run(
             Thread(target=_import_report).start()
         return folder
 
+    warn(cost.warnings(cost.of(plan, world)))
     keeps = Keep(series=out is not None or form == "text", packets=packets)
     with records.whole_or_none(lambda: folder), simulated_seconds(f"{len(plan)} runs") as tell:
         done = pipeline.execute(

@@ -218,7 +218,7 @@ fn no_more_wait_than_the_limit_allows() {
         netem.enqueue(Time(number), packet(number), &mut drops);
     });
     assert_eq!(netem.packets(), 3);
-    assert!(drops.iter().all(|drop| drop.1 == DropReason::Overlimit) && drops.len() == 2);
+    assert!(drops.iter().all(|drop| drop.1 == DropReason::Loss) && drops.len() == 2);
 }
 
 #[test]

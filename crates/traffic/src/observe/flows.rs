@@ -47,7 +47,7 @@ impl<'a> Flows<'a> {
             // The applications report those of flows of ours.
             Kind::Datagram | Kind::Ping => matches!(entry.app, App::Command(_)),
         };
-        if is_sent && is_first(record.link, entry) {
+        if is_sent && !record.is_loss() && is_first(record.link, entry) {
             meter.sent(record.arrival, 1);
         }
         if matches!(record.fate, Fate::Dropped(_)) {

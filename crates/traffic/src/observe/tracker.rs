@@ -1,7 +1,7 @@
 //! Assigns packets to flows and connections by host address and port, and to segments by the connection's initial
 //! sequence number. All packets between the hosts of a program of the user's are its own.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 
 use sojourn_core::packet::Ecn;
@@ -28,6 +28,15 @@ const ICMP: u8 = 1;
 /// A change of a discipline may drop packets. Linux frees them when `tc` has finished, at most this long after the
 /// change.
 const CHANGE: Span = Span::from_millis(1);
+
+// Numbers of the kernel's enum qdisc_drop_reason (Linux 7.1 and later).
+const GENERIC: u16 = 1;
+const OVERLIMIT: u16 = 2;
+const CONGESTED: u16 = 3;
+const MAXFLOWS: u16 = 4;
+const FLOOD_PROTECTION: u16 = 5;
+const BAND_LIMIT: u16 = 6;
+const FLOW_LIMIT: u16 = 8;
 
 /// State of a connection while its packets are visited in order.
 #[derive(Clone, Default)]
@@ -68,6 +77,8 @@ pub struct Tracker<'a> {
     /// The last connection of a program's row between these hosts and ports, with the lower address first, and the
     /// address and the port of its opener.
     of_programs: HashMap<Ends, (u32, (Ipv4Addr, u16))>,
+    /// The packets that choke took out of a queue: the link, the time, the hosts and the ports.
+    matched: HashSet<(u16, u64, [Ipv4Addr; 2], [u16; 2])>,
 }
 
 /// The row of a program, the protocol, and both ends of a connection, the lower one first.
@@ -91,6 +102,7 @@ impl<'a> Tracker<'a> {
             opened,
             known: vec![fresh; played.connections.len()],
             of_programs: HashMap::new(),
+            matched: HashSet::new(),
         }
     }
 
@@ -216,8 +228,10 @@ impl<'a> Tracker<'a> {
         let from = packet.seq.wrapping_sub(base(side));
         let to = from.wrapping_add(packet.payload);
         let high = &mut known.high[usize::from(packet.link)][side];
-        let below = (to.wrapping_sub(*high) as i32) <= 0;
-        if !below {
+        // The record of a loss behind the link is the second one of its packet.
+        let lost = is_loss(packet);
+        let below = !lost && (to.wrapping_sub(*high) as i32) <= 0;
+        if !below && !lost {
             *high = to;
         }
         let again = below || known.again[side].contains(&from);
@@ -236,14 +250,15 @@ impl<'a> Tracker<'a> {
 
     /// Returns the drop reason: that of a discipline of ours, or the kernel's own if it reports one (7.1 and later),
     /// otherwise derived from the discipline and the time of the drop.
-    fn reason(&self, packet: &Packet, code: u16) -> DropReason {
+    fn reason(&mut self, packet: &Packet, code: u16) -> DropReason {
         if let Some(reason) = probe::Fate::reason(code) {
             return reason;
         }
-        const OVERLIMIT: u16 = 2;
-        const CONGESTED: u16 = 3;
-        const BAND_LIMIT: u16 = 6;
-        const FLOW_LIMIT: u16 = 8;
+        match code {
+            probe::IMPAIRED => return DropReason::Loss,
+            probe::ACK_FILTERED => return DropReason::AckFilter,
+            _ => {}
+        }
         let link = self.scenario.link(usize::from(packet.link));
         let end = time(packet.end, self.origin);
         let purged = link.changes.iter().any(|(at, _)| (*at..*at + CHANGE).contains(&end));
@@ -268,18 +283,36 @@ impl<'a> Tracker<'a> {
             // FIFOs and shapers, and disciplines that no kernel has.
             _ => DropReason::Overlimit,
         };
-        match code {
-            probe::ACK_FILTERED => DropReason::AckFilter,
-            OVERLIMIT | BAND_LIMIT => DropReason::Overlimit,
-            CONGESTED => law,
-            FLOW_LIMIT if matches!(spec, Spec::Ccaq(_)) => DropReason::Penalty,
-            FLOW_LIMIT => DropReason::FlowLimit,
-            _ if packet.arrival == packet.end
-                && !matches!(spec, Spec::Noqueue(_) | Spec::Fq(_) | Spec::Pie(_) | Spec::FqPie(_)) =>
-            {
-                DropReason::Overlimit
+        let on_arrival = packet.arrival == packet.end;
+        match (spec, code) {
+            // The kernel reports RED's upper threshold as `OVERLIMIT`, and no reason for what its limit refuses.
+            (Spec::Red(_), OVERLIMIT) => DropReason::Forced,
+            (Spec::Red(_), GENERIC) => DropReason::Overlimit,
+            // No kernel reports a reason of choke's. Only a match takes a packet out of the queue, and at the same time it
+            // drops the packet of the same flow that arrives.
+            (Spec::Choke(_), _) => {
+                let ends = (packet.link, packet.end, packet.hosts, packet.ports);
+                let matched = if on_arrival { self.matched.contains(&ends) } else { self.matched.insert(ends) };
+                if matched { DropReason::Matched } else { DropReason::Early }
             }
+            // The part of cake's COBALT that is BLUE.
+            (Spec::Cake(_), FLOOD_PROTECTION) => DropReason::Early,
+            (_, OVERLIMIT | BAND_LIMIT | MAXFLOWS) => DropReason::Overlimit,
+            (Spec::Ccaq(_), FLOW_LIMIT) => DropReason::Penalty,
+            (_, FLOW_LIMIT) => DropReason::FlowLimit,
+            (_, CONGESTED) => law,
+            // Without a reason a drop on arrival is by the limit, if the discipline has no law that acts there.
+            (Spec::Noqueue(_) | Spec::Fq(_) | Spec::Pie(_) | Spec::FqPie(_) | Spec::Red(_) | Spec::Sfb(_), _) => law,
+            _ if on_arrival => DropReason::Overlimit,
             _ => law,
         }
+    }
+}
+
+/// Returns whether the record is of a packet that was lost behind its link.
+fn is_loss(packet: &Packet) -> bool {
+    match packet.fate {
+        probe::Fate::Dropped(code) => code == probe::IMPAIRED || probe::Fate::reason(code) == Some(DropReason::Loss),
+        probe::Fate::Delivered | probe::Fate::Queued => false,
     }
 }
