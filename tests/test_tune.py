@@ -368,6 +368,11 @@ def test_the_flat_range_of_a_parameter_ends_where_the_cost_grows() -> None:
     costs = {0.01: 3.0, 0.02: 0.5, 0.04: 0.0, 0.08: 0.9, 0.16: 1.1, 0.32: 0.0}
     steps = [search.Step("rtt", value, cost, is_chosen=value == 0.04) for value, cost in costs.items()]
     assert search.flat(steps, "rtt") == (0.02, 0.08)
+    unsure = [replace(one, is_shown=one.value != 0.01) for one in steps]
+    assert search.flat(unsure, "rtt", shown=True) == (0.01, 0.08), "a cost that the seeds do not show is open"
+    assert summary.sensitivity(replace(answered(home()), sensitivity=tuple(unsure))) == [
+        "rtt 40 ms: as good from 20 ms to 80 ms in the mean; from 10 ms to 80 ms nothing is shown to be worse"
+    ]
 
 
 def test_a_difference_that_the_seeds_do_not_decide_is_open_and_names_the_seeds_that_would() -> None:

@@ -38,7 +38,7 @@ def picture(found: Found, provenance: str) -> Picture:
             _front(axes[0], found, narrow=axes is stacked)
             if found.varied:
                 _robustness(axes[1], found)
-        plot.frame(figure, f"A setting for {found.task.title}", " ".join(summary.headline(found)[:2]), provenance)
+        plot.frame(figure, f"A setting for {found.task.title}", " ".join(summary.in_short(found)), provenance)
         # A page says the sentences in its own text, and a narrow picture is for a page.
         plot.frame(narrow, "The chosen setting among the others", "", provenance)
     return Picture(NAME, "The chosen setting among the others", words, figure, _data(found), narrow)

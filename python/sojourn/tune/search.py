@@ -102,8 +102,10 @@ class Step:
     parameter: str
     value: float
     cost: float
-    """Its cost less that of the chosen setting, in steps."""
+    """Its cost less that of the chosen setting, in steps: a mean over the seeds."""
     is_chosen: bool = False
+    is_shown: bool = True
+    """Whether the seeds show that it is worse in a number, the long flows' own delay included."""
 
 
 @dataclass(frozen=True)
@@ -277,21 +279,30 @@ def _sensitivity(task: Task, chosen: Candidate, player: Player) -> Iterator[Step
     costs = dict(zip((one.lines for one in shown), judge.costs(scores), strict=True))
     for name, value in numbers.items():
         yield Step(name, value, 0.0, is_chosen=True)
+    places = {one.lines: place for place, one in enumerate(shown)}
     for name, value, one in changed:
-        yield Step(name, value, float(costs[one.lines] - costs[chosen.lines]))
+        compared = judge.compare(scores, places[one.lines], 0, (*judge.JUDGED, "own"))
+        worse = "worse" in compared.verdicts.values()
+        yield Step(name, value, float(costs[one.lines] - costs[chosen.lines]), is_shown=worse)
 
 
 def _numbers(parameters: Parameters) -> dict[str, float]:
     return {name: value for name, value in parameters.items() if not isinstance(value, bool)}
 
 
-def flat(steps: Sequence[Step], parameter: str) -> tuple[float, float]:
-    """Returns the range of a parameter, around the chosen value, in which the cost grows by at most one step."""
+def flat(steps: Sequence[Step], parameter: str, *, shown: bool = False) -> tuple[float, float]:
+    """Returns the range of a parameter, around the chosen value, in which the cost grows by at most one step; with
+    `shown`, also where the seeds do not show that it is worse.
+    """
+
+    def is_flat(one: Step) -> bool:
+        return one.cost <= 1 or (shown and not one.is_shown)
+
     own = sorted((one for one in steps if one.parameter == parameter), key=lambda one: one.value)
     middle = next(place for place, one in enumerate(own) if one.is_chosen)
     low = high = middle
-    while low > 0 and own[low - 1].cost <= 1:
+    while low > 0 and is_flat(own[low - 1]):
         low -= 1
-    while high < len(own) - 1 and own[high + 1].cost <= 1:
+    while high < len(own) - 1 and is_flat(own[high + 1]):
         high += 1
     return own[low].value, own[high].value

@@ -53,8 +53,13 @@ def headline(found: Found) -> list[str]:
 
 def answer(found: Found) -> list[str]:
     """Says what to set, what was assumed of the line, what the setting does, and what it does on a slower line."""
-    lines = [f"Set {found.chosen.name}{_shaped(found)}.", assumed(found), _promise(found), _if_slower(found)]
+    lines = [*in_short(found)[:1], assumed(found), *in_short(found)[1:], _if_slower(found)]
     return [line for line in lines if line]
+
+
+def in_short(found: Found) -> list[str]:
+    """Says what to set, and what it does."""
+    return [f"Set {found.chosen.name}{_shaped(found)}.", promise(found)]
 
 
 def verdicts(found: Found) -> list[str]:
@@ -105,14 +110,14 @@ def _missed_ms(found: Found) -> float:
     return 2 * max(judge.sparse_bound_ms(found.task), own.value if own else 0.0)
 
 
-def _promise(found: Found) -> str:
+def promise(found: Found) -> str:
     """Says what the chosen setting and the first of today's do."""
     final, place = found.final, found.place
     ping, bound = final.mean("sparse", place), judge.sparse_bound_ms(found.task)
     if ping is not None and ping.value + (ping.half_width or 0.0) <= bound:
         said = (
             f"95 % of the pings take at most {number_text(bound)} ms longer than on the idle line "
-            f"({_value(ping, 'ms')} in the {WORLDS.get(final.world, final.world)})"
+            f"({_value(ping, 'ms')} in the {WORLDS.get(final.world, final.world)}{_in_kernel(found)})"
         )
     else:
         said = f"95 % of the pings take {_value(ping, 'ms')} longer than on the idle line"
@@ -123,6 +128,12 @@ def _promise(found: Found) -> str:
     if broken := [CONDITIONS[name] for name, one in judge.violations(final).items() if one[place] > 0]:
         lines.append(f"It misses the aim for {' and '.join(broken)}: no setting of the grid does better here.")
     return " ".join(lines)
+
+
+def _in_kernel(found: Found) -> str:
+    """Returns what the ping takes in the kernel world at the stated rate, if the setting was played there."""
+    scores = found.confirmed.get(search.STATED)
+    return f", {_value(scores.mean('sparse', scores.candidates.index(found.chosen)), 'ms')} in Linux" if scores else ""
 
 
 WORLDS = {"sim": "simulator"}
@@ -493,6 +504,10 @@ def sensitivity(found: Found) -> list[str]:
         said = [_parameter(name, one) for one in (low, high)]
         own = next(one.value for one in found.sensitivity if one.parameter == name and one.is_chosen)
         flat = "every other value tried is worse" if low == high else f"as good from {said[0]} to {said[1]}"
+        wider = search.flat(found.sensitivity, name, shown=True)
+        if wider != (low, high):
+            until = " to ".join(_parameter(name, one) for one in wider)
+            flat += f" in the mean; from {until} nothing is shown to be worse"
         lines.append(f"{name} {_parameter(name, own)}: {flat}")
     return lines
 
