@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from conftest import Run, kernel_or_skip, skip_loudly
 from sojourn import _core
 from sojourn.cli.new import AccessKind
+from sojourn.cli.run import world_of
 from sojourn.executors import Cores
 from sojourn.kernel import boot
 from sojourn.line import ACCESS, UNKNOWN, access_of, may_be_adsl
@@ -33,6 +34,7 @@ from sojourn.tune import candidates, judge, router, search, summary, task
 from sojourn.tune.candidates import Candidate
 from sojourn.tune.judge import Scores
 from sojourn.tune.task import MIXES, Task, task_of_line, task_of_plan
+from sojourn.worlds import Simulator, World
 from test_kernel_guest import program
 from test_report import browser, opened
 
@@ -190,9 +192,9 @@ RATES_OF_LINES = [(20_000_000, 2_000_000), (8_000_000, 800_000), (50_000_000, 10
 REAL = ("adsl", "vdsl", "cable", "fibre", "ethernet")
 
 
-def played(one: Task, setting: Candidate) -> tuple[float, float]:
+def played(one: Task, setting: Candidate, world: World | None = None) -> tuple[float, float]:
     """The ping's 95th percentile above the base RTT in ms, and the long flows' goodput in Mbit/s, of one run."""
-    player = search.Player(RunsInMemory, Cores(1))
+    player = search.Player(RunsInMemory, Cores(1), world or Simulator())
     found = player.play("test", one, [setting], 1, 1)
     return float(found.sparse[0, 0]), float(sum(way[0, 0] for way in found.goodput.values()))
 
@@ -209,6 +211,15 @@ def test_without_access_the_shaper_keeps_the_queue_on_a_line_of_every_kind(down:
             continue
         ping, _ = played(task.at_framing(one, ACCESS[name]), setting)
         assert ping <= bound, f"{name}: {ping} ms"
+
+
+def test_a_kernel_keeps_the_promise_on_a_line_of_every_kind() -> None:
+    kernel_or_skip()
+    one = task_of_line(20_000_000, 2_000_000, 0.03, "800ms", UNKNOWN, "family", duration_s=12)
+    setting = candidates.candidate(one, "cake", {}, candidates.highest_share(one.uncertain))
+    for name in REAL:
+        ping, _ = played(task.at_framing(one, ACCESS[name]), setting, world_of("kernel", memory=1))
+        assert ping <= judge.sparse_bound_ms(one), f"{name}: {ping} ms"
 
 
 def test_a_shaper_that_counts_less_than_the_line_leaves_the_queue_in_the_modem() -> None:

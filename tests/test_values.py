@@ -7,6 +7,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from conftest import Run
 from sojourn import words
@@ -29,6 +31,36 @@ def test_no_value_is_written_with_an_exponent_or_more_than_three_digits(exponent
         text = write(1.234567 * 10.0**exponent)
         assert "e" not in text.split()[0]
         assert len(text.split(" ")[0].replace(".", "").lstrip("0")) <= 3
+
+
+def test_a_mean_is_no_finer_than_its_interval() -> None:
+    means = [
+        (17.3, 0.029),
+        (1.31, 0.0026),
+        (755, 4.4),
+        (4.24, 2.5),
+        (185, 19),
+        (1550, 23),
+        (36, 290),
+        (0, 0.3),
+        (5, None),
+    ]
+    assert [words.mean_text(*one) for one in means] == [
+        "17.3 ± 0.1", "1.31 ± 0.01", "755 ± 5", "4 ± 3", "185 ± 19", "1 550 ± 30", "40 ± 290", "0.0 ± 0.3", "5",
+    ]  # fmt: skip
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
+def test_a_written_interval_holds_the_interval(value: float, half: float) -> None:
+    """It is rounded up, the mean by at most half of its last place; both have the same number of decimal places."""
+    mean, _, width = words.mean_text(value, half).partition(" ± ")
+    if not width:
+        assert half < 0.001 * abs(value)
+        return
+    assert len(mean.partition(".")[2]) == len(width.partition(".")[2])
+    shown = float(width.replace(" ", ""))
+    assert shown >= half * (1 - 1e-6)
+    assert abs(float(mean.replace(" ", "")) - value) <= 0.5 * max(shown, abs(value)) * 1.001
 
 
 def test_a_written_value_becomes_a_quantity_and_other_words_none() -> None:

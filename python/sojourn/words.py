@@ -108,16 +108,23 @@ def mean_text(value: float, half_width: float | None) -> str:
     """A mean with half of its interval, if it has one: `1.23 ± 0.05`.
 
     The mean is no finer than the interval says: this is rounded up to one digit, or two if the first is 1, and the
-    mean has its last decimal place, but at most three digits.
+    mean has its last decimal place, but one to three digits.
     """
     if not half_width or not math.isfinite(half_width) or not math.isfinite(value):
         return number_text(value)
     first = math.floor(math.log10(half_width))
     places = -first + (half_width < 2 * 10.0**first)
-    if abs(value) >= half_width:
-        places = min(places, 2 - math.floor(math.log10(abs(value))))
+    if value:
+        own = math.floor(math.log10(max(abs(value), half_width / 10)))
+        places = max(-own, min(places, 2 - own))
+    if half_width * 10.0**places < SMALL:
+        return number_text(value)
     half = math.ceil(round(half_width * 10.0**places, 6)) / 10.0**places
     return " ± ".join(f"{round(one, places):,.{max(places, 0)}f}".replace(",", " ") for one in (value, half))
+
+
+SMALL = 0.05
+"""Half of an interval below this many last places of its mean is not shown."""
 
 
 def listed(names: Sequence[str]) -> str:

@@ -274,12 +274,11 @@ def _show(found: Found, lines: dict[str, Lines], asked: Lines, form: str) -> Non
         screen.say(summary.confirmed_words(found))
         click.echo()
     if steps := summary.sensitivity(found):
-        screen.print_lines(
-            [
-                f"how exact the parameters must be (one changed at a time; means of {search.VARIED_SEEDS} seeds)",
-                *(f"  {one}" for one in steps),
-            ]
-        )
+        click.echo(f"how exact the parameters must be (one changed at a time; means of {search.VARIED_SEEDS} seeds)")
+        for one in steps:
+            for place, part in enumerate(screen.wrapped(one, screen.width() - 4)):
+                click.echo(f"  {'  ' if place else ''}{part}")
+        click.echo()
     if (robust := summary.robustness(found, brief=True)) is not None:
         _print(robust)
 
