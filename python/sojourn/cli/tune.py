@@ -160,7 +160,7 @@ def tune(
         click.echo(f"{many(player.count, 'run')}; store: {opened.folder}", err=True)
         leave_interrupted()
     lines = language.written(task, found.chosen, interface)
-    _show(found, lines, lines[router], form)
+    _show(found, lines, lines[router], interface, form)
     if form == "text" or out:
         _write(found, lines, out or opened.folder / "setting", picture)
     click.echo(f"{many(player.count, 'run')}, {player.played} of them played now; store: {opened.folder}", err=True)
@@ -245,7 +245,7 @@ def _confirm(found: Found, player: Player, seeds: int) -> Found:
 # ---- output ----
 
 
-def _show(found: Found, lines: dict[str, Lines], asked: Lines, form: str) -> None:
+def _show(found: Found, lines: dict[str, Lines], asked: Lines, interface: str, form: str) -> None:
     from sojourn import records
     from sojourn.cli.base import rows_as_csv
     from sojourn.tune import router as language
@@ -260,7 +260,8 @@ def _show(found: Found, lines: dict[str, Lines], asked: Lines, form: str) -> Non
     for sentence in summary.answer(found):
         screen.say(sentence)
     click.echo()
-    click.secho(f"for the router ({asked.name})", bold=True)
+    sqm = "; for OpenWrt's SQM: --router uci" if asked.name == "tc" else ""
+    click.secho(f"for the router ({asked.name}, with {interface} to the line{sqm})", bold=True)
     for line in language.text(asked):
         click.echo(line)
     click.echo()
