@@ -11,9 +11,9 @@ import numpy as np
 from sojourn import line, means
 from sojourn.means import Mean
 from sojourn.tune import candidates, judge, router, search
-from sojourn.tune import task as task_module
 from sojourn.tune.judge import Compared, Scores
 from sojourn.tune.search import Found
+from sojourn.tune.task import SOLD
 from sojourn.words import listed, mean_text, number_text, rate_text, time_text
 
 WAYS = {"right": "down", "left": "up"}
@@ -54,7 +54,7 @@ def headline(found: Found) -> list[str]:
 def answer(found: Found) -> list[str]:
     """Says what to set, what was assumed of the line, what the setting does, and what it does on a slower line."""
     lines = [*in_short(found)[:1], assumed(found), *in_short(found)[1:], _if_slower(found)]
-    return [line for line in lines if line]
+    return [one for one in lines if one]
 
 
 def in_short(found: Found) -> list[str]:
@@ -105,9 +105,11 @@ def _if_framed_otherwise(found: Found) -> str:
 
 
 def _missed_ms(found: Found) -> float:
-    """Returns the delay of pings from which on a variation is named: twice the aim, or twice the setting's own."""
+    """Returns the delay of pings above which a variation is named: the aim, or a quarter more than on the stated line
+    if that is longer.
+    """
     own = found.final.mean("sparse", found.place)
-    return 2 * max(judge.sparse_bound_ms(found.task), own.value if own else 0.0)
+    return max(judge.sparse_bound_ms(found.task), 1.25 * own.value if own else 0.0)
 
 
 def promise(found: Found) -> str:
@@ -144,7 +146,7 @@ def _if_slower(found: Found) -> str:
     """Says what pings do if the line is slower than it was sold, if the aim is missed then."""
     if found.chosen.share is None:
         return ""
-    for share in task_module.SOLD:
+    for share in SOLD:
         for one in found.varied:
             mean = one.scores.mean("sparse", one.scores.candidates.index(found.chosen))
             percent = round(100 * share)
