@@ -267,6 +267,7 @@ impl Run {
 pub struct Acked {
     /// Payload bytes that this ACK acknowledged cumulatively.
     pub payload: u64,
-    /// The RTT sample of this ACK, which also updates SRTT.
+    /// The RTT of the segment that was delivered last (RACK.rtt of RFC 8985), if the ACK acknowledges data. SRTT takes that of the
+    /// oldest segment instead, which contains the time that an ACK was delayed.
     pub rtt: Option<Span>,
 }
