@@ -13,6 +13,9 @@
 //! - The receiver's RTT does not include the time that segments wait in the sender.
 //! - No separate window update is sent when the application reads.
 //! - At least one segment is always offered.
+//! - Where the scenario does not bound the buffer, the window is not offered; it only makes ACKs quick while it grows. The receiver's RTT
+//!   is then that of the handshake and the time that segments have waited on their way since, without queues on the way back. Segments in
+//!   order are seen only while the window grows, and once an RTT.
 
 use crate::units::{Span, Time};
 
