@@ -88,3 +88,46 @@ def test_four_megabytes_hold_as_many_packets_as_in_linux(sojourn: Run) -> None:
     assert here["queue_packets"]["max"] == pytest.approx(linux["queue_packets"]["max"], rel=0.03)
     assert here["drops"] == pytest.approx(linux["drops"], rel=0.03)
     assert here["sojourn_ms"]["p99"] == pytest.approx(linux["sojourn_ms"]["p99"], rel=0.1)
+
+
+def one_flow(
+    file: Path, *, keys: str = 'duration = "40s"', cc: str = "cubic", delay: str = "20ms", loss: str = "0%"
+) -> Path:
+    """Writes a scenario with one flow through a deep queue of 10 Mbit/s."""
+    file.write_text(
+        f'{keys}\n[[hop]]\nname = "l"\nrate = "10mbit"\ndelay = "{delay}"\nqdisc = "pfifo limit 10000"\n'
+        f'impair = "loss {loss}"\n[[flow]]\nname = "bulk"\nkind = "bulk"\ncc = "{cc}"\n'
+    )
+    return file
+
+
+def rtt_ms(run: dict[str, Any]) -> dict[str, float]:
+    """Returns the RTT of the only flow."""
+    [flow] = run["flows"]
+    return dict(flow["rtt_ms"])
+
+
+@pytest.mark.parametrize("cc", ["cubic", "reno"])
+def test_the_rtt_lacks_the_delay_of_acks_in_both_worlds(cc: str, sojourn: Run, tmp_path: Path) -> None:
+    """By the oldest segment that an ACK acknowledges the p95 would be 65 ms: the last segment of a window waits."""
+    # Without the slow start, whose queue is 5 % of the packets or not, by chance.
+    file = one_flow(tmp_path / "loss.toml", keys='duration = "50s"\nmeasure = ["10s", "end"]', cc=cc, loss="1%")
+    here, linux = (rtt_ms(run) for run in both(sojourn, file))
+    assert linux["p95"] == pytest.approx(43.7, rel=0.01)
+    assert here["p95"] == pytest.approx(linux["p95"], rel=0.01)
+    assert here["p50"] == pytest.approx(linux["p50"], rel=0.01)
+
+
+def test_acks_are_quick_while_the_window_grows_as_in_linux(sojourn: Run, tmp_path: Path) -> None:
+    """With a window that does not grow, a ninth of these ACKs would not be sent."""
+    file = one_flow(tmp_path / "start.toml", keys='duration = "1s"')
+    here, linux = (run["hops"]["l.reverse"]["delivered_packets"] for run in both(sojourn, file))
+    assert here == pytest.approx(linux, rel=0.03)
+
+
+def test_bbr_whose_rtt_is_its_filters_window_crawls_as_in_linux(sojourn: Run, tmp_path: Path) -> None:
+    """The windows are of a few segments, so that each ACK that is delayed counts."""
+    file = one_flow(tmp_path / "far.toml", keys='duration = "300s"', cc="bbr", delay="5s")
+    here, linux = (run["hops"]["l"]["delivered_packets"] for run in both(sojourn, file))
+    assert linux == pytest.approx(710, rel=0.05)
+    assert here == pytest.approx(linux, rel=0.1)

@@ -270,7 +270,9 @@ class Flow(Part):
     """The measures of a flow, or the mean over flows that share a name, over the measuring window."""
 
     goodput_mbit = Value("Payload acknowledged (of datagrams: received) once, over the window's length.", "Mbit/s")
-    rtt_ms = Group(Distribution, "The sender's samples of the round-trip time.", "ms")
+    rtt_ms = Group(
+        Distribution, "The round-trip time, one sample for each ACK: that of the segment delivered last.", "ms"
+    )
     rtt_variation_ms = Group(Distribution, "The samples above the least of them.", "ms")
     retransmits = Value("Segments sent again.", "")
     startup_s = Group(Distribution, "Times from a connection's first SYN until its data can be sent.", "s")

@@ -135,6 +135,13 @@ impl Config {
         self.rmem.map(|rmem| window::Window::new(rmem, self.rwnd, self.mss, self.mss + self.header - 40))
     }
 
+    /// The window of a receiver whose buffer has no bound in the scenario; `None` if the window has one. It never limits the sender, so
+    /// it is not offered.
+    fn hidden_window(&self) -> Option<window::Window> {
+        let unbounded = self.rmem.is_none() && self.rwnd == u32::MAX;
+        unbounded.then(|| window::Window::hidden(self.mss, self.mss + self.header - 40))
+    }
+
     /// The window that SYN and SYN-ACK offer, in segments.
     pub fn first_window(&self) -> u32 {
         self.tuned_window().map_or(self.rwnd, |window| window.first()).max(1)
@@ -267,6 +274,7 @@ impl Run {
 pub struct Acked {
     /// Payload bytes that this ACK acknowledged cumulatively.
     pub payload: u64,
-    /// The RTT sample of this ACK, which also updates SRTT.
+    /// The RTT of the segment that was delivered last (RACK.rtt of RFC 8985), if the ACK acknowledges data. SRTT takes that of the
+    /// oldest segment instead, which contains the time that an ACK was delayed.
     pub rtt: Option<Span>,
 }

@@ -98,6 +98,8 @@ pub struct Receiver {
     ts_last: u32,
     /// When the delayed ACK is due; [`Time::NEVER`] if no ACK is delayed.
     deadline: Time,
+    /// When a segment in order must be passed to `tune` again; [`Time::ZERO`] if each one must, [`Time::NEVER`] without a window.
+    tune_due: Time,
     /// How the delay of ACKs adapts.
     pace: Pace,
     /// The duplicate segment that the next ACK reports.
@@ -109,7 +111,7 @@ pub struct Receiver {
     adaptive: bool,
     /// Each arrival is passed to `watch`, because of quick ACKs, ECN or a tuned window.
     watchful: bool,
-    /// `rare` has a `window`.
+    /// The window of `rare` is offered to the sender.
     tunes: bool,
     /// `rare` has a `merge`.
     merges: bool,
@@ -132,8 +134,6 @@ pub struct Receiver {
     dsacks: bool,
     /// The most ACKs of out-of-order segments that may be compressed into one (`tcp_comp_sack_nr`).
     comp_sack_nr: u8,
-    /// The compressed ACKs; `None` before the first hole.
-    compress: Option<Box<Compress>>,
     /// Blocks of segments that arrived out of order, ascending; no two touch.
     held: VecDeque<Block>,
     /// The blocks of `held` that changed last, the most recent first.
@@ -144,10 +144,12 @@ pub struct Receiver {
 /// Fields that few receivers need. They are kept apart, so that a [`Receiver`] is one cache line shorter.
 #[derive(Clone, Default, Debug)]
 struct Rare {
-    /// The tuned receive window, if it is tuned.
+    /// The tuned receive window. If it is not offered, it only tells when ACKs are quick because it grows.
     window: Option<Window>,
     /// Segments that the network card merges and hands up together.
     merge: Option<Merge>,
+    /// The compressed ACKs.
+    compress: Compress,
     early_ack: Option<Ack>,
 }
 
@@ -156,7 +158,12 @@ impl Receiver {
     pub fn new(config: &Config) -> Receiver {
         let adaptive = config.acks == AckPolicy::Delayed && config.quickack;
         let merges = config.gro_flush_timeout > Span::ZERO;
-        let rare = Rare { window: config.tuned_window(), merge: merges.then(|| Merge::new(config)), early_ack: None };
+        let hidden = || if adaptive { config.hidden_window() } else { None };
+        let rare = Rare {
+            window: config.tuned_window().or_else(hidden),
+            merge: merges.then(|| Merge::new(config)),
+            ..Rare::default()
+        };
         let (due, due_full) = match (config.acks, config.cc) {
             (AckPolicy::Every, _) => (1, 0),
             (AckPolicy::Window(Some(n)), _) | (AckPolicy::Window(None), Cc::Fixed(n)) => (n.min(config.rwnd).max(1), 0),
@@ -169,7 +176,8 @@ impl Receiver {
         Receiver {
             rcv_nxt: 0,
             rwnd: config.first_window(),
-            tunes: rare.window.is_some(),
+            tunes: config.rmem.is_some(),
+            tune_due: if rare.window.is_some() { Time::ZERO } else { Time::NEVER },
             merges,
             holds: false,
             due,
@@ -195,7 +203,6 @@ impl Receiver {
             recent_len: 0,
             dsacks: config.recovery == Recovery::Rack,
             comp_sack_nr: if config.acks == AckPolicy::Delayed { config.comp_sack_nr } else { 0 },
-            compress: None,
             rare: (rare.window.is_some() || merges).then(|| Box::new(rare)),
             duplicate: None,
         }
@@ -259,7 +266,7 @@ impl Receiver {
             return None;
         }
         let flushes = self.merge().is_some_and(|merge| merge.is_holding());
-        if !flushes && !self.at_once && self.compress.as_deref().is_none_or(|compress| !compress.is_holding()) {
+        if !flushes && !self.at_once && self.rare.as_deref().is_none_or(|rare| !rare.compress.is_holding()) {
             self.pace.missed();
         }
         Some(self.ack_now())
@@ -341,7 +348,7 @@ impl Receiver {
 
     /// Examines an arrival for quick ACKs, ECN and the tuned window.
     #[inline]
-    fn watch(&mut self, now: Time, &Arrival { seq, rtt_us, ecn, cwr, .. }: &Arrival) {
+    fn watch(&mut self, now: Time, &Arrival { seq, ts, rtt_us, ecn, cwr, .. }: &Arrival) {
         if self.adaptive && self.pace.note_arrival(now, rtt_us, seq == self.rcv_nxt) {
             self.quicken(MAX_QUICKACKS);
         }
@@ -353,14 +360,19 @@ impl Receiver {
             Feedback::Dctcp => self.note_change(ecn == Ecn::Ce, cwr),
             Feedback::Accurate => self.count(ecn == Ecn::Ce),
         }
-        if self.tunes {
-            self.tune(now, seq, rtt_us);
+        if now >= self.tune_due {
+            self.tune(now, seq, ts, rtt_us);
         }
     }
 
     /// Lets the window grow with a segment that arrives. If it grows, ACKs are quick (Linux `tcp_grow_window`).
     #[inline(never)]
-    fn tune(&mut self, now: Time, seq: u32, rtt_us: u32) {
+    fn tune(&mut self, now: Time, seq: u32, ts: u32, rtt_us: u32) {
+        let rtt_us = match self.window() {
+            // `rtt_us` is the RTT of the handshake.
+            Some(window) if rtt_us > 0 && !window.is_offered() => rtt_us.saturating_add(window.excess(now, ts)),
+            _ => rtt_us,
+        };
         let in_order = seq == self.rcv_nxt;
         let held = self.held.iter().map(|block| block.end - block.start).sum();
         let next = match self.held.front() {
@@ -375,6 +387,12 @@ impl Receiver {
         if self.window().is_some_and(|window| is_new && window.on_arrival(&seen)) && self.adaptive {
             self.quick_acks |= 1;
         }
+        let holds = self.holds;
+        self.tune_due = match self.window() {
+            None => Time::NEVER,
+            Some(_) if holds => Time::ZERO,
+            Some(window) => window.rest(next),
+        };
     }
 
     fn window(&mut self) -> Option<&mut Window> {
@@ -389,8 +407,12 @@ impl Receiver {
     #[inline(never)]
     fn offer(&mut self) {
         let next = self.rcv_nxt;
+        let tunes = self.tunes;
         if let Some(window) = self.window() {
-            self.rwnd = window.select(next);
+            let offered = window.select(next);
+            if tunes {
+                self.rwnd = offered;
+            }
         }
     }
 
@@ -524,7 +546,7 @@ impl Receiver {
                 self.pace.deflate();
             }
         }
-        if self.tunes {
+        if self.tune_due == Time::ZERO {
             self.offer();
         }
     }
@@ -534,6 +556,12 @@ impl Receiver {
     #[cold]
     #[inline(never)]
     fn out_of_order(&mut self, now: Time, seq: u32, ts: u32, rtt_us: u32) -> bool {
+        if self.tune_due > now && self.tune_due < Time::NEVER {
+            self.tune(now, seq, ts, rtt_us);
+        }
+        if self.tune_due < Time::NEVER {
+            self.tune_due = Time::ZERO;
+        }
         if seq == self.rcv_nxt {
             if self.pending == 0 {
                 self.ts_first = ts;
@@ -577,7 +605,7 @@ impl Receiver {
         if self.comp_sack_nr == 0 || self.quick_acks > 0 || self.at_once || self.early {
             return false;
         }
-        let compress = self.compress.get_or_insert_default();
+        let compress = &mut self.rare.get_or_insert_default().compress;
         if forgets && compress.is_holding() {
             return false;
         }
@@ -613,8 +641,8 @@ impl Receiver {
         if let Some(merge) = self.merge() {
             merge.flushed();
         }
-        if let Some(compress) = &mut self.compress {
-            compress.sent();
+        if let Some(rare) = &mut self.rare {
+            rare.compress.sent();
         }
     }
 
@@ -711,12 +739,17 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
+    /// With a bounded window, no ACK is quick because the window grows.
+    fn bounded() -> Config {
+        Config { rwnd: 10_000, ..Config::default() }
+    }
+
     fn arrival(seq: u32, full: bool, ts: u32, ecn: Ecn, cwr: bool) -> Arrival {
         Arrival { seq, full, pushed: false, ts, rtt_us: 100_000, ecn, cwr }
     }
 
     fn receiver(acks: AckPolicy, quickack: bool) -> Receiver {
-        Receiver::new(&Config { acks, quickack, cc: Cc::Fixed(20), ..Config::default() })
+        Receiver::new(&Config { acks, quickack, cc: Cc::Fixed(20), ..bounded() })
     }
 
     /// Feeds full segments, 1 ms apart. Returns the segments that were acknowledged at once.
@@ -738,9 +771,69 @@ mod tests {
         assert_eq!(feed(&mut receiver, 0, 0..40), expected);
     }
 
+    /// Feeds segments that are always on the way for 50 ms, at these times in ms. Returns those that were acknowledged at once.
+    fn feed_at(receiver: &mut Receiver, arrivals: &[(u64, u32)]) -> Vec<u32> {
+        let at_once = arrivals.iter().filter(|&&(ms, seq)| {
+            let ts = (1000 * ms).wrapping_sub(50_000) as u32;
+            receiver.accept(Time(ms * 1_000_000), arrival(seq, true, ts, Ecn::NotEct, false))
+        });
+        at_once.map(|&(_, seq)| seq).collect()
+    }
+
+    /// Linux `tcp_grow_window`. In the kernel world, the first 22 segments of a flow through a FIFO (10 Mbit/s, 40 ms) are acknowledged
+    /// one by one: the window grows with six of them.
+    #[test]
+    fn each_segment_is_acknowledged_at_once_while_the_window_grows() {
+        let mut receiver = Receiver::new(&Config::default());
+        let arrivals: Vec<(u64, u32)> = (0..40).map(|n| (100 + u64::from(n), n)).collect();
+        let expected: Vec<u32> = (0..22).chain((23..40).step_by(2)).collect();
+        assert_eq!(feed_at(&mut receiver, &arrivals), expected);
+    }
+
+    /// Rounds of 100 ms in which a sender doubles its window, loses a segment and repairs it, and then sends less.
+    fn opening() -> Vec<(u64, u32)> {
+        let (mut arrivals, mut next, mut lost) = (Vec::new(), 0, None);
+        for (round, flight) in (0u64..).zip([10, 20, 40, 80, 90, 40, 60, 80, 90, 95, 10, 10, 50]) {
+            let first = 100 * (round + 1);
+            arrivals.extend(lost.take().map(|seq| (first, seq)));
+            for n in 0..flight {
+                if round == 4 && n == 30 {
+                    lost = Some(next);
+                } else {
+                    arrivals.push((first + n, next));
+                }
+                next += 1;
+            }
+        }
+        arrivals
+    }
+
+    #[test]
+    fn a_window_that_is_not_offered_makes_acks_quick_as_one_that_is() {
+        let mut tuned = Receiver::new(&Config { rmem: Some(64 << 20), ..Config::default() });
+        let mut hidden = Receiver::new(&Config::default());
+        let answers = feed_at(&mut hidden, &opening());
+        assert_eq!(answers, feed_at(&mut tuned, &opening()));
+        let quick = |from| answers.windows(2).filter(|pair| pair[0] >= from && pair[1] == pair[0] + 1).count();
+        assert!(quick(22) > 100, "the window grew after the first round trip: {}", quick(22));
+        assert!(!hidden.says_more() && hidden.tuned().is_none() && hidden.ack().window == u32::MAX);
+        // Where nothing grows, a segment in order costs one comparison.
+        assert!(hidden.tune_due > Time(1_200_000_000), "{:?}", hidden.tune_due);
+    }
+
+    /// The RTT of a receiver whose window is not offered: that of the handshake, and the time that the queue has added since.
+    #[test]
+    fn a_window_that_is_not_offered_grows_by_what_arrives_in_an_rtt_with_its_queue() {
+        let mut window = Window::hidden(1448, 1460);
+        let excess = |window: &mut Window, ms: u64, sent_ms: u32| window.excess(Time(ms * 1_000_000), 1000 * sent_ms);
+        assert_eq!([(50, 0), (90, 10), (140, 100)].map(|(ms, sent)| excess(&mut window, ms, sent)), [0, 30_000, 0]);
+        assert_eq!(excess(&mut window, 200, 100), 60_000);
+        assert_eq!(excess(&mut window, 200, 201), 0, "stamped with a departure that is paced");
+    }
+
     #[test]
     fn quick_acks_are_at_most_half_the_receive_window() {
-        let mut receiver = Receiver::new(&Config { rwnd: 12, ..Config::default() });
+        let mut receiver = Receiver::new(&Config { rwnd: 12, ..bounded() });
         assert_eq!(feed(&mut receiver, 0, 0..10), [0, 1, 2, 3, 4, 5, 7, 9]);
     }
 
@@ -758,7 +851,7 @@ mod tests {
 
     #[test]
     fn before_rack_disorder_made_acks_quick_too() {
-        let mut receiver = Receiver::new(&Config { recovery: Recovery::Rfc6675, ..Config::default() });
+        let mut receiver = Receiver::new(&Config { recovery: Recovery::Rfc6675, ..bounded() });
         feed(&mut receiver, 0, 0..60);
         let late = feed(&mut receiver, 100, [61, 60].into_iter().chain(62..82));
         assert_eq!(late, [61, 60].into_iter().chain(62..76).chain([77, 79, 81]).collect::<Vec<u32>>());
@@ -767,14 +860,14 @@ mod tests {
     /// Linux `tcp_ecn_accept_cwr`: a sender that has reduced its window may wait for this one ACK.
     #[test]
     fn a_segment_with_cwr_is_acknowledged_at_once() {
-        let mut receiver = Receiver::new(&Config { ecn: true, ..Config::default() });
+        let mut receiver = Receiver::new(&Config { ecn: true, ..bounded() });
         feed(&mut receiver, 0, 0..18);
         let reduced = |cwr| receiver.clone().accept(Time(18_000_000), arrival(18, true, 0, Ecn::Ect0, cwr));
         assert_eq!([false, true].map(reduced), [false, true]);
     }
 
     fn compressing() -> Receiver {
-        let mut receiver = Receiver::new(&Config { comp_sack_nr: 44, ..Config::default() });
+        let mut receiver = Receiver::new(&Config { comp_sack_nr: 44, ..bounded() });
         feed(&mut receiver, 0, 0..17);
         receiver.on_timer(Time(60_000_000));
         receiver
@@ -863,7 +956,7 @@ mod tests {
     /// `tcp_data_queue_ofo` grants no quick ACKs: they begin with segments in order.
     #[test]
     fn the_first_quick_acks_are_of_what_is_in_order() {
-        let mut receiver = Receiver::new(&Config { comp_sack_nr: 44, ..Config::default() });
+        let mut receiver = Receiver::new(&Config { comp_sack_nr: 44, ..bounded() });
         assert_eq!(rush(&mut receiver, 1..20), [1, 2, 3], "the others are compressed");
         assert_eq!(feed(&mut receiver, 200, [0]), [0]);
         assert_eq!(feed(&mut receiver, 201, 20..40), (20..35).chain([36, 38]).collect::<Vec<u32>>());
@@ -872,7 +965,7 @@ mod tests {
     /// A card hands up the segments that it holds when PSH arrives.
     #[test]
     fn what_is_pushed_ends_what_is_merged() {
-        let config = Config { gro_flush_timeout: Span::from_micros(50), ..Config::default() };
+        let config = Config { gro_flush_timeout: Span::from_micros(50), ..bounded() };
         let mut receiver = Receiver::new(&config);
         let mut arrive = |us: u64, seq, pushed| {
             let arrival = Arrival { pushed, ..arrival(seq, true, 7000, Ecn::NotEct, false) };
@@ -900,7 +993,7 @@ mod tests {
     #[test]
     fn a_mark_makes_the_delay_short_again() {
         for (ecn, due) in [(Ecn::Ect0, 884), (Ecn::Ce, 844)] {
-            let mut receiver = Receiver::new(&Config { ecn: true, ..Config::default() });
+            let mut receiver = Receiver::new(&Config { ecn: true, ..bounded() });
             feed(&mut receiver, 0, 0..16);
             for n in 0..3 {
                 feed(&mut receiver, 200 * (n + 1), [16 + n as u32]);
@@ -1025,7 +1118,7 @@ mod tests {
 
     #[test]
     fn linux_acknowledges_two_segments_at_once_when_data_that_is_not_ecn_capable_follows_some_that_was() {
-        let mut receiver = Receiver::new(&Config { ecn: true, ..Config::default() });
+        let mut receiver = Receiver::new(&Config { ecn: true, ..bounded() });
         let mut feed = |seqs: core::ops::Range<u32>, ecn| -> Vec<u32> {
             let at_once = seqs
                 .filter(|&seq| receiver.accept(Time(u64::from(seq) * 1_000_000), arrival(seq, true, 0, ecn, false)));
@@ -1039,7 +1132,7 @@ mod tests {
 
     #[test]
     fn the_echo_lasts_from_ce_to_cwr() {
-        let mut receiver = Receiver::new(&Config { ecn: true, acks: AckPolicy::Every, ..Config::default() });
+        let mut receiver = Receiver::new(&Config { ecn: true, acks: AckPolicy::Every, ..bounded() });
         let mut ece = |seq, ecn, cwr| {
             assert!(receiver.accept(Time(1), arrival(seq, true, 0, ecn, cwr)));
             receiver.ack().ece()
@@ -1053,7 +1146,7 @@ mod tests {
 
     /// The delayed ACKs of segments with these marks: the next segment expected, and whether the ACK has an echo.
     fn dctcp(marks: &[bool]) -> Vec<(u32, bool)> {
-        let mut receiver = Receiver::new(&Config { ecn: true, cc: Cc::Dctcp, quickack: false, ..Config::default() });
+        let mut receiver = Receiver::new(&Config { ecn: true, cc: Cc::Dctcp, quickack: false, ..bounded() });
         let mut acks = Vec::new();
         for (seq, &ce) in (0u32..).zip(marks) {
             let ecn = if ce { Ecn::Ce } else { Ecn::Ect0 };
@@ -1080,7 +1173,7 @@ mod tests {
     /// PSH does not cancel the ACK of the segments before.
     #[test]
     fn rfc8257_3_2_where_marking_changes_with_a_pushed_segment_what_came_before_is_acknowledged_as_it_came() {
-        let mut receiver = Receiver::new(&Config { ecn: true, cc: Cc::Dctcp, ..Config::default() });
+        let mut receiver = Receiver::new(&Config { ecn: true, cc: Cc::Dctcp, ..bounded() });
         let mut arrive = |seq, ecn, pushed| {
             let answers = receiver.accept(Time(0), Arrival { pushed, ..arrival(seq, true, 0, ecn, false) });
             (answers, receiver.is_early(), receiver.ack().cum, receiver.ack().ece())
@@ -1092,7 +1185,7 @@ mod tests {
 
     #[test]
     fn rfc8257_3_2_the_segment_at_a_change_waits_for_the_timer_as_any_other() {
-        let mut receiver = Receiver::new(&Config { ecn: true, cc: Cc::Dctcp, quickack: false, ..Config::default() });
+        let mut receiver = Receiver::new(&Config { ecn: true, cc: Cc::Dctcp, quickack: false, ..bounded() });
         assert!(!receiver.accept(Time(0), arrival(0, true, 10, Ecn::Ect0, false)));
         assert!(receiver.accept(Time(1), arrival(1, true, 11, Ecn::Ce, false)) && receiver.is_early());
         let early = receiver.ack();
@@ -1104,7 +1197,7 @@ mod tests {
 
     #[test]
     fn linux_acknowledges_the_segment_at_a_change_at_once_after_what_came_before() {
-        let mut receiver = Receiver::new(&Config { ecn: true, cc: Cc::Dctcp, ..Config::default() });
+        let mut receiver = Receiver::new(&Config { ecn: true, cc: Cc::Dctcp, ..bounded() });
         let mut arrive = |seq, ecn| receiver.accept(Time(u64::from(seq)), arrival(seq, true, seq, ecn, false));
         // After the quick ones.
         (0..16).for_each(|seq| assert!(arrive(seq, Ecn::Ect0)));
@@ -1123,7 +1216,7 @@ mod tests {
     #[test]
     fn linux_acknowledges_what_comes_with_cwr_at_once_to_a_dctcp_sender_too() {
         for (quickack, answers) in [(true, true), (false, false)] {
-            let mut receiver = Receiver::new(&Config { ecn: true, cc: Cc::Dctcp, quickack, ..Config::default() });
+            let mut receiver = Receiver::new(&Config { ecn: true, cc: Cc::Dctcp, quickack, ..bounded() });
             // After the quick ones, and one that waits for the timer.
             (0..17).for_each(|seq| {
                 receiver.accept(Time(u64::from(seq)), arrival(seq, true, 0, Ecn::Ce, false));
@@ -1136,8 +1229,7 @@ mod tests {
 
     #[test]
     fn rfc9768_3_2_2_acks_carry_the_count_of_marks_modulo_8_from_5_on() {
-        let mut receiver =
-            Receiver::new(&Config { ecn: true, cc: Cc::Prague, acks: AckPolicy::Every, ..Config::default() });
+        let mut receiver = Receiver::new(&Config { ecn: true, cc: Cc::Prague, acks: AckPolicy::Every, ..bounded() });
         let counts = (0..12u32).map(|seq| {
             let ecn = if seq % 4 == 3 { Ecn::Ect1 } else { Ecn::Ce };
             assert!(receiver.accept(Time(1), arrival(seq, true, 0, ecn, seq == 5)));
@@ -1148,7 +1240,7 @@ mod tests {
 
     #[test]
     fn rfc9768_3_2_2_5_1_the_first_mark_and_the_second_since_an_ack_are_acknowledged_at_once() {
-        let config = Config { ecn: true, cc: Cc::Prague, acks: AckPolicy::Window(Some(100)), ..Config::default() };
+        let config = Config { ecn: true, cc: Cc::Prague, acks: AckPolicy::Window(Some(100)), ..bounded() };
         let mut receiver = Receiver::new(&config);
         let marks = [false, false, true, true, true, true, false, false, true, false];
         let answered = (0u32..).zip(marks).filter(|&(seq, ce)| {

@@ -149,8 +149,7 @@ impl Sender {
         let payload = self.tcp.stream.acknowledge(self.tcp.snd_una, ack.cum);
         self.tcp.snd_una = ack.cum;
         self.tcp.wnd_end = ack.cum.saturating_add(ack.window);
-        let rtt = since_us(now, ack.ts_first);
-        self.tcp.rto.sample(rtt, self.tcp.snd_una, self.tcp.snd_nxt);
+        self.tcp.rto.sample(since_us(now, ack.ts_first), self.tcp.snd_una, self.tcp.snd_nxt);
         let sample = self.tcp.ack_sample(now, ack);
         self.tcp.control.on_clean_ack(newly, &sample, &self.tcp.usage);
         self.tcp.min_rtt_us = self.tcp.min_rtt_us.min(sample.rtt_us);
@@ -164,7 +163,7 @@ impl Sender {
             now + self.tcp.rto.timeout()
         };
         self.tcp.timer.rearm(now, deadline);
-        Acked { payload, rtt: Some(rtt) }
+        Acked { payload, rtt: Some(self.tcp.last_rtt()) }
     }
 
     /// Sends new full segments, and returns the run of them, which may be empty. Returns `None` if nothing is outstanding, if there

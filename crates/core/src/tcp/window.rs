@@ -13,11 +13,16 @@
 //! - The receiver's RTT does not include the time that segments wait in the sender.
 //! - No separate window update is sent when the application reads.
 //! - At least one segment is always offered.
+//! - Where the scenario does not bound the buffer, the window is not offered; it only makes ACKs quick while it grows. The receiver's RTT
+//!   is then that of the handshake and the time that segments have waited on their way since, without queues on the way back. Segments in
+//!   order are seen only while the window grows, and once an RTT.
 
-use crate::units::Time;
+use crate::units::{Span, Time};
 
 /// `tcp_rmem[1]`.
 const RMEM_DEFAULT: u32 = 131_072;
+/// `tcp_rmem[2]` of the kernel world where the scenario does not bound the receive buffer.
+const RMEM_UNBOUNDED: u32 = 64 << 20;
 /// `TCP_RMEM_TO_WIN_SCALE` and `TCP_DEFAULT_SCALING_RATIO`: the share of the buffer that may be payload is counted in 256ths, and is
 /// a half at first.
 const TO_WIN_SCALE: u32 = 8;
@@ -60,6 +65,9 @@ pub(super) struct Window {
     last_tsecr: u64,
     /// Bytes of the buffer in use.
     rmem_alloc: u32,
+    /// For a window that is not offered: the shortest time in µs from a segment's departure to its arrival. [`u32::MAX`]: unknown.
+    least_age: u32,
+    is_offered: bool,
 }
 
 /// The state of a receiver when a segment has arrived.
@@ -107,7 +115,46 @@ impl Window {
             rtt_us: 0,
             last_tsecr: u64::MAX,
             rmem_alloc: 0,
+            least_age: u32::MAX,
+            is_offered: true,
         }
+    }
+
+    /// Returns a window that is not offered: that of a receiver with the largest buffer of the kernel world. Segments in order need to
+    /// be passed to it only from [`Window::next_event`] on.
+    pub fn hidden(mss: u32, advmss: u32) -> Window {
+        Window { is_offered: false, ..Window::new(RMEM_UNBOUNDED, u32::MAX, mss, advmss) }
+    }
+
+    /// Returns whether the window is offered to the sender.
+    pub fn is_offered(&self) -> bool {
+        self.is_offered
+    }
+
+    /// Returns when the next segment in order may change the window; [`Time::ZERO`]: each one may. It is exact while no segment is held.
+    pub fn next_event(&self) -> Time {
+        if self.is_offered || self.rtt_us == 0 || self.window_clamp.min(self.free()) > self.rcv_ssthresh {
+            return Time::ZERO;
+        }
+        self.space_time + Span(self.rtt_us / 8 * 1000)
+    }
+
+    /// No segment is held. Returns [`Window::next_event`]; if that is later, the window that an ACK offers above `next` stays until then.
+    pub fn rest(&mut self, next: u32) -> Time {
+        let due = self.next_event();
+        if due > Time::ZERO {
+            self.select(next);
+        }
+        due
+    }
+
+    /// Returns by how many µs the age of a segment that was sent at `ts` exceeds the smallest so far.
+    pub fn excess(&mut self, now: Time, ts: u32) -> u32 {
+        let age = ((now.0 / 1000) as u32).wrapping_sub(ts);
+        // A segment that is paced is stamped with the time of its departure, which may be after that of its transmission.
+        let age = if (age as i32) < 0 { 0 } else { age };
+        self.least_age = self.least_age.min(age);
+        age - self.least_age
     }
 
     /// The window that a SYN or SYN-ACK offers, in segments.
@@ -122,6 +169,10 @@ impl Window {
 
     /// A segment has arrived. Returns whether the window grows (then ACKs are quick).
     pub fn on_arrival(&mut self, seen: &Seen) -> bool {
+        if !self.is_offered && self.rtt_us > 0 && seen.now >= self.next_event() && self.next_event() > Time::ZERO {
+            // An RTT without samples has passed, after which the oldest have little weight in Linux's average.
+            self.rtt_us = 0;
+        }
         self.measure(seen);
         // Linux counts a segment in order before the window grows (`tcp_queue_rcv`), any other after it (`tcp_data_queue_ofo`). The
         // ACK is sent before the application reads.
@@ -238,7 +289,6 @@ fn win_from_space(ratio: u32, space: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Span;
 
     /// The window offered after each round trip of 100 ms, in bytes, to a sender that only the window limits.
     fn offered(rmem: u32, rounds: u64) -> alloc::vec::Vec<u64> {

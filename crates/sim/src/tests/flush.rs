@@ -29,7 +29,7 @@ fn all_that_waits_when_the_rate_falls_is_dropped_then_and_nothing_else() {
         let output = assert_engines_agree(qdisc, &fading(qdisc));
         let waited = output.packets.iter().filter(|packet| packet.link == 0 && packet.arrival < FALL);
         let waited: Vec<_> = waited.filter(|packet| packet.end >= FALL && packet.start >= FALL).collect();
-        assert!(waited.len() > 2, "{qdisc}: {} packets waited", waited.len());
+        assert!(!waited.is_empty(), "{qdisc}: no packet waited");
         for packet in waited {
             assert_eq!((packet.end, packet.fate), (FALL, Fate::Dropped(DropReason::Overlimit)), "{qdisc}");
         }

@@ -85,7 +85,7 @@ impl LinuxRecovery {
         tcp.cwnd_validate(prior_in_flight);
         tcp.bursts.begin();
         let (payload, sacktag, mut result) = self.clean_rtx_queue(tcp, now, ack, blocks);
-        let rtt = tcp.ack_update_rtt(now, ack, result.newly_acked, &sacktag);
+        tcp.ack_update_rtt(now, ack, result.newly_acked, &sacktag);
         self.check_sack_reordering(tcp, &sacktag);
         // Linux `in_ack_event`.
         result.delivered_ce = tcp.ecn.count_marks(ack, result.acked_sacked, tcp.snd_una);
@@ -102,7 +102,7 @@ impl LinuxRecovery {
         }
         self.cong_control(tcp, now, ack, payload, prior_in_flight, &result);
         tcp.clean = tcp.is_ca_open() && tcp.board.is_clean() && tcp.is_plain() && self.tlp.end_seq.is_none();
-        Acked { payload, rtt }
+        Acked { payload, rtt: (result.newly_acked > 0 && tcp.rtt_us > 0).then(|| tcp.last_rtt()) }
     }
 
     /// A short cut for the most common ACK of a recovery. Such an ACK only SACKs segments that are above all SACKed ones and were
@@ -152,7 +152,7 @@ impl LinuxRecovery {
             let result = AckResult { newly_sacked: count, acked_sacked: count, found, ..AckResult::default() };
             self.cong_control(tcp, now, ack, 0, prior_in_flight, &result);
         }
-        Some(Acked { payload: 0, rtt: Some(rtt) })
+        Some(Acked::default())
     }
 
     /// Updates scoreboard and sequence numbers (Linux `tcp_clean_rtx_queue`, `tcp_sacktag_write_queue`).

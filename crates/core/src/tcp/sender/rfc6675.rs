@@ -80,7 +80,7 @@ impl Rfc6675 {
             tcp.timer.deadline = if tcp.snd_una == tcp.snd_nxt { Time::NEVER } else { now + tcp.rto.timeout() };
         }
         tcp.clean = tcp.state == State::Open && tcp.board.is_clean() && tcp.is_plain();
-        Acked { payload, rtt }
+        Acked { payload, rtt: rtt.map(|_| since_us(now, ack.ts_last)) }
     }
 
     /// Takes the RTT sample of an ACK. Only an ACK that advances gives one (RFC 7323 §4.1). Without timestamps, an ACK of a

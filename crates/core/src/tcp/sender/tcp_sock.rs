@@ -143,12 +143,12 @@ impl TcpSock {
         self.rate_based.is_none() && self.bounds.is_none()
     }
 
-    /// Takes the RTT sample of an ACK (Linux `tcp_ack_update_rtt`), and returns it.
-    pub(super) fn ack_update_rtt(&mut self, now: Time, ack: &Ack, newly: u32, sacktag: &SacktagState) -> Option<Span> {
+    /// Takes the RTT sample of an ACK (Linux `tcp_ack_update_rtt`).
+    pub(super) fn ack_update_rtt(&mut self, now: Time, ack: &Ack, newly: u32, sacktag: &SacktagState) {
         let by_stamp = || self.rtt_by_stamp(now, ack, newly).map(|rtt| (rtt, rtt));
-        let (rtt, newest) = sacktag.rtts().or_else(by_stamp)?;
-        self.rtt_estimator(rtt, newest);
-        Some(rtt)
+        if let Some((rtt, newest)) = sacktag.rtts().or_else(by_stamp) {
+            self.rtt_estimator(rtt, newest);
+        }
     }
 
     /// The RTT that the timestamp echo of an ACK shows, if the ACK acknowledges new data.

@@ -160,6 +160,29 @@ fn a_retransmission_gives_no_sample_without_timestamps() {
     }
 }
 
+/// An ACK that was delayed for 30 ms has the RTT of the newer of its two segments; SRTT takes that of the older one.
+#[test]
+fn the_rtt_of_an_ack_is_that_of_the_segment_that_was_delivered_last() {
+    for recovery in [Recovery::Rack, Recovery::Rfc6675] {
+        let mut sender = Sender::new(&Config { recovery, ..config(Cc::Reno) });
+        sender.establish(Time::ZERO, Some(Span::from_millis(100)));
+        let mut send = |ms| {
+            sender.write(1448);
+            sender.poll_transmit(at_ms(ms)).expect("the window has room");
+        };
+        [0, 30, 60].into_iter().for_each(&mut send);
+        let both = Ack { ts_first: 0, ts_last: 30_000, ..ack(2) };
+        let acked = sender.on_ack(at_ms(130), &both, &[]);
+        assert_eq!(acked, Acked { payload: 2 * 1448, rtt: Some(Span::from_millis(100)) });
+        assert_eq!(sender.srtt(), Some(Span::from_micros(103_750)), "100 ms, and an eighth of the difference to 130");
+        // An ACK that only reports a segment above a hole acknowledges nothing, and is no sample.
+        sender.write(1448);
+        sender.poll_transmit(at_ms(140)).expect("the window has room");
+        let above = sender.on_ack(at_ms(240), &ack(2), &[Block { start: 3, end: 4 }]);
+        assert_eq!(above, Acked::default());
+    }
+}
+
 #[test]
 fn syns_are_repeated_and_two_lost_ones_cost_the_initial_window() {
     let mut path = Path::new(Config { timestamps: false, iw: 10, ..config(Cc::Cubic) }, Span::from_millis(100));
