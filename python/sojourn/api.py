@@ -204,8 +204,14 @@ def open_results(folder: str | os.PathLike[str]) -> Results:
 
     Raises `RecordError` for anything else.
     """
+    from sojourn import columns
+
     path = Path(folder)
     found = records.read_folder(path)
+    for one in found:
+        if problem := columns.wrong(one.result):
+            file = path if path.is_file() else records.run_file(path, one.index)
+            raise records.RecordError(f"{file}: {problem}: expected what 'sojourn run' wrote, unchanged")
     known: dict[str, Any] = {}
     if path.is_dir() and (path / records.RESULTS).exists():
         known = records.read_results(path / records.RESULTS)
