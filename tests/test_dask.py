@@ -177,7 +177,7 @@ def lost() -> None:
 
 
 def interrupted() -> None:
-    """What `distributed` does when SIGTERM comes while it starts."""
+    """Fails as `distributed` does when SIGTERM comes while it starts."""
     try:
         raise KeyboardInterrupt
     except KeyboardInterrupt:

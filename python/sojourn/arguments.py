@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Check:
-    """What an argument may be."""
+    """A condition that an argument has to meet."""
 
     expected: str
     """The end of the message: `a whole number from 1`."""
@@ -53,7 +53,7 @@ def having(what: str, *methods: str) -> Check:
 
 
 def either(*checks: Check) -> Check:
-    """What one of these checks allows."""
+    """A value that one of these checks allows."""
     *first, last = (one.expected for one in checks)
     return Check(f"{', '.join(first)} or {last}", lambda value: any(one.holds(value) for one in checks))
 

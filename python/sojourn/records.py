@@ -176,7 +176,7 @@ def write_new(path: Path, data: bytes) -> None:
 
 @contextmanager
 def _filled(path: Path, write: Callable[[Path], object], *, durable: bool = False) -> Iterator[Path]:
-    """Yields a temporary file beside `path`, which `write` has filled, and removes it if it is still there."""
+    """Yields a temporary file in the folder of `path`, which `write` has filled. Removes it if it is still there."""
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         os.close(handle)

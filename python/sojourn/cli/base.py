@@ -367,7 +367,7 @@ def load_plan(
 
 
 def name_programs(plan: _core.Plan, world: str) -> None:
-    """Says to stderr that a scenario starts programs, if the world plays them: whoever wrote the file decides which."""
+    """Says to stderr that a scenario starts programs, if the world plays them: the file's author decides which."""
     programs = [one for one in plan.describe(0)["flows"] if one["kind"] == "command"] if world == "live" else []
     if programs:
         click.echo(

@@ -86,7 +86,7 @@ def check(
 
 
 def _name_programs(first: dict[str, Any]) -> None:
-    """Names the programs that a scenario would start: whoever wrote the file decides about them."""
+    """Names the programs that a scenario would start: the file's author decides which."""
     if programs := [one["what"] for one in first["flows"] if one["kind"] == "command"]:
         screen.say(
             f"In the world live this file starts {many(len(programs), 'program')} as you, with your environment and "
