@@ -25,6 +25,7 @@ from sojourn.arguments import (
     CALL,
     DATA,
     FLAG,
+    LINES,
     NAMED,
     PATH,
     SEED,
@@ -107,6 +108,8 @@ def load(
 @takes(
     plan=either(having("a plan", "runs", "describe"), PATH, NAMED),
     world=either(TEXT, having("a world", "name", "play")),
+    qdisc=LINES,
+    hop=TEXT,
     disciplines=NAMED,
     seed=SEED,
     seeds=SEEDS,

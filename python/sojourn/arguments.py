@@ -60,6 +60,7 @@ def either(*checks: Check) -> Check:
 
 TEXT = Check("a text", lambda value: isinstance(value, str))
 PATH = Check("a path", lambda value: isinstance(value, str | os.PathLike))
+LINES = Check("a list of texts", lambda value: isinstance(value, list | tuple) and all(map(TEXT.holds, value)))
 FLAG = Check("True or False", lambda value: isinstance(value, bool))
 CALL = Check("a function", callable)
 NAMED = Check(
