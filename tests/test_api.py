@@ -204,11 +204,11 @@ def test_an_unknown_measure_is_named_with_those_that_there_are(results: sj.Resul
     ("how", "says"),
     [
         ({"world": "life"}, "world = 'life': expected sim, kernel or live"),
-        ({"on": 0}, "on = 0: expected a number of runs at a time"),
-        ({"on": "dsk"}, "--on = dsk: expected dask://HOST:PORT or dask; nearest is dask"),
+        ({"on": 0}, "on = 0: expected a whole number from 1"),
+        ({"on": "dsk"}, "on = dsk: expected dask://HOST:PORT or dask; nearest is dask"),
         ({"on": "dask://here"}, "expected dask://HOST:PORT, with the port of a scheduler"),
         ({"store": "s", "packets": True}, "packets: not with store"),
-        ({"until": "sojourn_ms.p95"}, "--until = sojourn_ms.p95: expected a measure and a width"),
+        ({"until": "sojourn_ms.p95"}, "until = sojourn_ms.p95: expected a measure and a width"),
     ],
 )
 def test_run_refuses_what_cannot_be_had(how: dict[str, Any], says: str, tmp_path: Path, monkeypatch: Any) -> None:

@@ -88,7 +88,7 @@ def test_a_lost_scheduler_is_an_error_and_finished_runs_are_kept(
             if done_s > 0.2 * whole_s:
                 scheduler.kill()
 
-        with pytest.raises(sj.Refusal, match=f"--on = {address}: the connection to the scheduler is lost"):
+        with pytest.raises(sj.Refusal, match=f"on = {address}: the connection to the scheduler is lost"):
             sj.run(plan, on=address, store=tmp_path / "store", progress=end)
     kept = rows(tmp_path / "store").num_rows
     assert 120 <= kept < 600
@@ -177,7 +177,7 @@ def lost() -> None:
 
 
 def interrupted() -> None:
-    """What `distributed` does when SIGTERM comes while it starts."""
+    """Fails as `distributed` does when SIGTERM comes while it starts."""
     try:
         raise KeyboardInterrupt
     except KeyboardInterrupt:

@@ -18,12 +18,14 @@ from typing import Any
 import pytest
 
 import sojourn as sj
-from conftest import SOJOURN, Run
+from conftest import ROOT, SOJOURN, Run
 from sojourn import files, plan, records, words
 from sojourn.claims import load as load_claims
+from sojourn.cli.base import cli
 from sojourn.disciplines import digest_of
 from sojourn.errors import Refusal
 from sojourn.frontier.grid import read_grid
+from sojourn.kernel import store as kernels
 from sojourn.store import Store
 
 TINY = """\
@@ -348,3 +350,50 @@ def test_an_error_reaches_the_terminal_without_what_it_acts_on(tmp_path: Path, s
     file = tmp_path / "t.toml"
     file.write_text(TINY.replace('"1mbit"', f'"{HOSTILE}"'))
     assert not set(sojourn("check", file, code=2).stderr) & set("\u202e\x07\x1b\u2066\u200f")
+
+
+# ---- what a command says before it starts, and what it lacks ----
+
+
+def test_a_trace_without_dequeues_gets_a_hint(tmp_path: Path, sojourn: Run) -> None:
+    (tmp_path / "t.csv").write_text("time_ns,op,flow,bytes,ecn\n0,enqueue,1,100,0\n5,enqueue,1,100,0\n")
+    assert "2 packets queued, and none left" in sojourn("replay", "t.csv", "--qdisc", "pfifo").stderr
+    assert sojourn("replay", "t.csv", "--qdisc", "pfifo", "--rate", "1mbit").stderr == ""
+
+
+def test_real_time_is_announced_before_it_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Refusal, match=r"\d+ runs in real time, up to \d+ h \d+ min .*--yes plays them"):
+        cli.main(["rfc7928", "codel", "--world", "live"], standalone_mode=False)
+    assert list(tmp_path.iterdir()) == [], "nothing is begun"
+
+
+def test_a_shell_takes_one_seed(tiny: Path) -> None:
+    with pytest.raises(Refusal, match="expected --seed N"):
+        cli.main(["shell", str(tiny), "--seeds", "5", "x"], standalone_mode=False)
+
+
+def test_a_scenario_that_starts_programs_says_so(tmp_path: Path, sojourn: Run) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text(TINY + '[[flow]]\nkind = "command"\ncommand = "true"\nat = "client"\n')
+    assert "starts 1 program as you" in " ".join(sojourn("check", file).stdout.split())
+
+
+def test_a_kernel_that_is_not_built_is_named_with_those_that_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    built = type("Kernel", (), {"release": "7.3.4"})()
+    monkeypatch.setattr(kernels, "_fitting", lambda _variant, _hz, version: [] if version else [built])
+    monkeypatch.delenv("SOJOURN_KERNEL", raising=False)
+    with pytest.raises(
+        Refusal, match=r"kernel 5\.4: not built: expected one that is \(7\.3\.4\).*from Linux 6\.1 to 7\.x"
+    ):
+        kernels.find(version="5.4")
+
+
+def test_the_header_for_libraries_is_found() -> None:
+    folder = plan.header()
+    assert folder is not None
+    assert "sojourn_enqueue" in (folder / "sojourn.h").read_text()
+
+
+def test_the_wheel_has_the_header() -> None:
+    assert 'cp -r crates/ffi/include "$share"' in (ROOT / "tools" / "wheel").read_text()

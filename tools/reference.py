@@ -167,6 +167,10 @@ def store() -> str:
         "It has one table, `runs`, with a row per run.\n"
         "Measures are those of the JSON of `sojourn run`, by the same names. "
         "Values that a run does not have are null.\n"
+        "\nA query is one or more `SELECT`. It reads the store and no other file, and has no network: a query may come "
+        "from somebody else. With `--unsafe` SQL may do all that DuckDB can: read and write any file of yours, attach "
+        "databases, and install extensions. A store that cannot be written (a read-only disk, another user's folder, a "
+        "full disk) is queried in the same way.\n"
         "\n| column | meaning |\n|---|---|\n"
     )
     text += "".join(f"| `{name}` | {escaped(meaning)} |\n" for name, _, meaning in columns.COLUMNS)

@@ -21,6 +21,23 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn import _core, identity, lineup, pipeline, records
 from sojourn import plan as plans
+from sojourn.arguments import (
+    CALL,
+    DATA,
+    FLAG,
+    LINES,
+    NAMED,
+    PATH,
+    SEED,
+    SEEDS,
+    TABLE,
+    TEXT,
+    either,
+    having,
+    one_of,
+    takes,
+    whole,
+)
 from sojourn.disciplines import Discipline, Library, Outside, in_python
 from sojourn.errors import Refusal, nearest_of
 from sojourn.executors import Cores, Executor
@@ -44,6 +61,7 @@ DICTIONARY = "scenario"
 """What messages call a scenario that was given as a dictionary."""
 
 
+@takes(scenario=PATH)
 def read(scenario: str | os.PathLike[str]) -> dict[str, Any]:
     """A scenario as a dictionary, to change it and give it to `load`.
 
@@ -57,6 +75,7 @@ def read(scenario: str | os.PathLike[str]) -> dict[str, Any]:
         raise Refusal(f"{path}: read needs a scenario in TOML 1.0: {error}") from error
 
 
+@takes(scenario=either(PATH, NAMED), set=NAMED, seed=SEED, seeds=SEEDS, folder=PATH, disciplines=NAMED)
 def load(
     scenario: Scenario,
     *,
@@ -86,6 +105,23 @@ def load(
     return _core.Plan.parse(text, str(path), sets, seed, seeds, lines=False, outside=names)
 
 
+@takes(
+    plan=either(having("a plan", "runs", "describe"), PATH, NAMED),
+    world=either(TEXT, having("a world", "name", "play")),
+    qdisc=LINES,
+    hop=TEXT,
+    disciplines=NAMED,
+    seed=SEED,
+    seeds=SEEDS,
+    on=either(whole(1, 1024), TEXT, having("an executor", "each")),
+    store=PATH,
+    out=PATH,
+    series=FLAG,
+    packets=FLAG,
+    until=TEXT,
+    baseline=TEXT,
+    progress=CALL,
+)
 def run(
     plan: _core.Plan | Scenario,
     *,
@@ -165,13 +201,20 @@ def _compared(plan: _core.Plan, lines: Sequence[str], hop: str | None) -> _core.
     return made
 
 
+@takes(folder=PATH)
 def open_results(folder: str | os.PathLike[str]) -> Results:
     """The results in a folder that `sojourn run` wrote, or in the file of one of its runs.
 
     Raises `RecordError` for anything else.
     """
+    from sojourn import columns
+
     path = Path(folder)
     found = records.read_folder(path)
+    for one in found:
+        if problem := columns.wrong(one.result):
+            file = path if path.is_file() else records.run_file(path, one.index)
+            raise records.RecordError(f"{file}: {problem}: expected what 'sojourn run' wrote, unchanged")
     known: dict[str, Any] = {}
     if path.is_dir() and (path / records.RESULTS).exists():
         known = records.read_results(path / records.RESULTS)
@@ -192,6 +235,16 @@ class Replayed:
     """Warnings: unusual properties of the replay that are not errors."""
 
 
+@takes(
+    trace=either(PATH, DATA, TABLE),
+    qdisc=TEXT,
+    rate=TEXT,
+    world=one_of("sim", "kernel"),
+    disciplines=NAMED,
+    mtu=whole(1, 2**31 - 1),
+    seed=whole(0, 2**64 - 1),
+    end=TEXT,
+)
 def replay(
     trace: str | os.PathLike[str] | bytes | Mapping[str, Any],
     qdisc: str,
@@ -250,6 +303,9 @@ def _trace(trace: bytes | Mapping[str, Any]) -> bytes:
         if name not in trace:
             raise Refusal(f"trace: no column {name!r}: expected {', '.join(COLUMNS)}")
     names = [name for name in known if name in trace]
+    for name in names:
+        if not hasattr(trace[name], "__len__") or isinstance(trace[name], str) or len(trace[name]) != len(trace["op"]):
+            raise Refusal(f"trace: column {name!r}: expected as many values as in the column 'op'")
     rows = zip(*(trace[name] for name in names), strict=True)
     lines = [",".join("" if cell is None else str(cell) for cell in row) for row in rows]
     return "\n".join([",".join(names), *lines, ""]).encode()

@@ -170,6 +170,40 @@ def check(result: Mapping[str, Any]) -> None:
             _only(COMMAND, flow.get("command"))
 
 
+def wrong(result: Mapping[str, Any]) -> str:
+    """Returns what is wrong with a run's entry that was read from a file, with its address; empty if nothing is.
+
+    A measure that is missing is not wrong: an older sojourn did not have all of them.
+    """
+    for kind, key in ((HOP, "hops"), (FLOW, "flows")):
+        entries = result[key].items() if key == "hops" else ((str(one["name"]), one) for one in result[key])
+        for name, one in entries:
+            if problem := _wrong(kind, one, f"result.{key}.{name}"):
+                return problem
+    return _wrong(JAIN, result["jain"], "result.jain") or _wrong(LOSSES, result.get("losses"), "result.losses")
+
+
+def _wrong(kind: pa.DataType, value: Any, address: str) -> str:
+    if value is None or address.endswith(".stats"):
+        return ""
+    if pa.types.is_struct(kind):
+        if not isinstance(value, Mapping):
+            return f"{address} = {str(value)[:40]!r}: expected an object"
+        found = (
+            _wrong(field.type, value[field.name], f"{address}.{field.name}") for field in kind if field.name in value
+        )
+        return next(filter(None, found), "")
+    if pa.types.is_map(kind):
+        if not isinstance(value, Mapping):
+            return f"{address} = {str(value)[:40]!r}: expected an object"
+        return next(filter(None, (_wrong(kind.item_type, one, f"{address}.{name}") for name, one in value.items())), "")
+    try:
+        pa.array([value], type=kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return f"{address} = {str(value)[:40]!r}: expected {kind}"
+    return ""
+
+
 def of_result(result: Mapping[str, Any]) -> dict[str, Any]:
     """The columns `hops`, `flows`, `groups`, `jain`, `losses` and `startup` of a run's entry."""
     startup = result["startup"]

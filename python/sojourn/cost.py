@@ -69,7 +69,9 @@ def refusal(plan: _core.Plan, index: int) -> str | None:
         return None
     others = max(held - queued, 0.0)
     room = there / BYTES_OF_PACKET - others
-    advice = f"a limit of at most {_round(room)} packets" if room >= 1 else "a lower rate, a shorter base RTT or fewer hops"
+    advice = (
+        f"a limit of at most {_round(room)} packets" if room >= 1 else "a lower rate, a shorter base RTT or fewer hops"
+    )
     return (
         f"needs about {memory_text(asked)} of memory for {number_text(held / 1e6)} million packets, of which "
         f"{number_text(queued / 1e6)} million wait in queue {queue}; this machine has {memory_text(there)}: expected "

@@ -164,6 +164,9 @@ def in_python(classes: Mapping[str, type[Discipline]] | None) -> tuple[InPython,
             raise Refusal(f"disciplines: name {name!r}: {why}")
         if not (isinstance(of, type) and issubclass(of, Discipline)):
             raise Refusal(f"disciplines: {name} = {of!r}: expected a subclass of sojourn.Discipline")
+        for method in ("enqueue", "dequeue"):
+            if getattr(of, method) is getattr(Discipline, method):
+                raise Refusal(f"disciplines: {name} = class {of.__name__}: has no method {method}: expected one")
     return tuple(InPython(name, of) for name, of in (classes or {}).items())
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sojourn.errors import Refusal
+from sojourn.plan import header
 
 Verdict = Literal["ok", "note", "missing"]
 WORLDS = ("sim", "kernel", "live")
@@ -60,6 +61,12 @@ def examine(worlds: tuple[str, ...] = WORLDS) -> Iterator[Found]:
 def _sim() -> Iterator[Found]:
     cores = os.cpu_count() or 1
     yield Found("sim", "processors", "ok", f"{cores}; a sweep plays as many runs at a time")
+    folder = header()
+    what = "sojourn.h, for disciplines of yours"
+    if folder is None:
+        yield Found("sim", what, "note", "not there", "install the wheel, which has it")
+    else:
+        yield Found("sim", what, "ok", f"cc -I {folder}")
 
 
 def _kernel() -> Iterator[Found]:

@@ -16,6 +16,7 @@ from queue import Empty, SimpleQueue
 from typing import Generic, Protocol, TypeVar
 
 from sojourn import _core
+from sojourn.arguments import refuse_other, whole
 
 POLL_S = 0.1
 """Seconds between two checks of the progress and of Ctrl-C."""
@@ -92,6 +93,11 @@ class Cores:
 
     jobs: int | None = None
     """The number of items that are played at the same time; None: the number of cores."""
+
+    def __post_init__(self) -> None:
+        """Raises Refusal for a number of jobs that there cannot be."""
+        if self.jobs is not None:
+            refuse_other("jobs", self.jobs, whole(1, 1024))
 
     def each(
         self, todo: Iterator[Item | None], work: Work[Item, Outcome], tell: Tell = lambda _simulated_s: None

@@ -30,7 +30,7 @@ KINDS = (
     (stat.S_ISBLK, "a device"),
     (stat.S_ISSOCK, "a socket"),
 )
-"""What a name that is not a regular file's may stand for."""
+"""The kinds of names that are not those of regular files, with their words."""
 WITHOUT_LOCKS = (errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.EINVAL)
 """Errors of file systems that cannot lock a folder."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
+from sojourn.arguments import TEXT, refuse_other
 from sojourn.errors import Refusal, nearest_of
 from sojourn.means import Mean, mean_of, present
 from sojourn.words import number_text
@@ -56,6 +57,7 @@ class Measure:
 
     def __getitem__(self, label: str) -> Measure:
         """The measure of one combination. Raises Refusal for a label that there is not."""
+        refuse_other("label", label, TEXT)
         if label not in self.values:
             raise Refusal(
                 f"{self.address}: no combination {label!r}: expected one of {', '.join(self.values)}"

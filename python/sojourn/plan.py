@@ -12,15 +12,27 @@ from sojourn.errors import Refusal, nearest_of
 
 WORLDS = ("sim", "kernel", "live")
 SUFFIX = ".toml"
+REPOSITORY = Path(__file__).resolve().parents[2]
+"""The folder of the project, if this module is in it."""
 
 
 def bundled() -> dict[str, Path]:
     """The scenario files that come with sojourn, by name: the repository's, or those that the wheel installed."""
-    installed = [Path(base) / "share" / "sojourn" for base in (sysconfig.get_path("data"), site.getuserbase())]
-    for place in (Path(__file__).resolve().parents[2], *installed):
+    for place in (REPOSITORY, *_installed()):
         if found := sorted((place / "scenarios").glob(f"*{SUFFIX}")):
             return {path.stem: path for path in found}
     return {}
+
+
+def _installed() -> list[Path]:
+    """The folders in which the wheel may have put its files."""
+    return [Path(base) / "share" / "sojourn" for base in (sysconfig.get_path("data"), site.getuserbase())]
+
+
+def header() -> Path | None:
+    """The folder of sojourn.h, for the compiler's -I: the repository's, or the one that the wheel installed."""
+    places = [REPOSITORY / "crates" / "ffi" / "include", *(place / "include" for place in _installed())]
+    return next((place for place in places if (place / "sojourn.h").is_file()), None)
 
 
 def find(word: str | Path) -> Path:

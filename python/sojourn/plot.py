@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn import _core
+from sojourn.arguments import one_of, takes
 from sojourn.cases import Case
 from sojourn.records import write_bytes
 from sojourn.words import disciplines_of, link_rate_text, number_text, rate_text, rows_as_csv, seeds_text
@@ -152,6 +153,7 @@ class Picture:
     """The figure for narrow screens, if there is one."""
     _files: dict[Format, bytes] = field(default_factory=dict, repr=False, compare=False)
 
+    @takes(form=one_of("png", "svg", "pdf"))
     def encode(self, form: Format) -> bytes:
         """Returns the figure as a file of this format. It is drawn at the first call."""
         if form not in self._files:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn import _core, files, words
 from sojourn.errors import Refusal
+from sojourn.shapes import ANY, Each, wrong
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,6 +36,36 @@ Columns = Mapping[str, "NDArray[Any]"]
 
 TRUTH = "truth"
 """The entry of a run's versions that says how true it is, as JSON."""
+
+
+ABOUT = {
+    "hops": [{"name": str, "rate": str, "delay": str, "qdisc": str}],
+    "flows": [{"name": str, "kind": str, "base_rtt_ms": float}],
+    "longest_rtt_ms": float,
+    "duration_s": float,
+}
+"""The shape of what a record says about its run, as far as tables and figures read it."""
+PARTS = {
+    "index": int,
+    "title": str,
+    "about": ABOUT,
+    "result": {
+        "world": str,
+        "seed": int,
+        "set": Each(ANY),
+        "duration_s": float,
+        "hops": Each({}),
+        "flows": [{"name": str, "kind": str}],
+        "jain": {},
+        "startup": ({}, None),
+    },
+    "distribution": Each({"ms": [float], "share": [float]}),
+    "rates": Each({"time_s": [float], "mbit": [float]}),
+    "versions": Each(str),
+}
+"""The shapes of a record's parts."""
+SUMMARY = {"runs": [{}], "skipped": [{"set": Each(ANY), "reason": str}]}
+"""The shape of `results.json`."""
 
 
 class RecordError(_core.Error):
@@ -145,7 +176,7 @@ def write_new(path: Path, data: bytes) -> None:
 
 @contextmanager
 def _filled(path: Path, write: Callable[[Path], object], *, durable: bool = False) -> Iterator[Path]:
-    """Yields a temporary file beside `path`, which `write` has filled, and removes it if it is still there."""
+    """Yields a temporary file in the folder of `path`, which `write` has filled. Removes it if it is still there."""
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         os.close(handle)
@@ -297,7 +328,10 @@ def read_run(path: Path) -> RunRecord:
         ) from error
     if len(kind := path.name.split(".")) > 2 and kind[-2] in ("flows", "packets"):
         raise RecordError(f"{path}: these are a run's {kind[-2]}: expected the run itself, {kind[0]}.parquet")
-    metadata = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+    metadata = {
+        key.decode(errors="replace"): value.decode(errors="replace")
+        for key, value in (table.schema.metadata or {}).items()
+    }
     version = metadata.get(_PREFIX + "file_version", "")
     if not version.isdecimal():
         raise RecordError(f"{path}: expected a run recorded by sojourn")
@@ -305,13 +339,18 @@ def read_run(path: Path) -> RunRecord:
         raise RecordError(f"{path}: file version {version}: expected {FILE_VERSION} or older")
     try:
         return _record(table, metadata)
-    except (KeyError, ValueError) as error:
+    except RecordError as error:
+        raise RecordError(f"{path}: {error}: expected what 'sojourn run' wrote, unchanged") from error
+    except (KeyError, ValueError, AttributeError, pa.ArrowException) as error:
         raise RecordError(f"{path}: not a whole record ({error}): expected what 'sojourn run' wrote") from error
 
 
 def _record(table: pa.Table, metadata: Mapping[str, str]) -> RunRecord:
     def part(key: str) -> Any:
-        return json.loads(metadata[_PREFIX + key])
+        value = json.loads(metadata[_PREFIX + key])
+        if problem := wrong(value, PARTS[key], key):
+            raise RecordError(problem)
+        return value
 
     return RunRecord(
         index=part("index"),
@@ -354,8 +393,13 @@ def _split(table: pa.Table, key: str) -> dict[str, Columns]:
     if key not in table.column_names:
         return {}
     import numpy as np
+    import pyarrow as pa
 
     whose = table[key].combine_chunks()
+    if not pa.types.is_dictionary(whose.type) or not all(
+        pa.types.is_floating(one.type) or pa.types.is_integer(one.type) for one in table.schema if one.name != key
+    ):
+        raise RecordError(f"columns {', '.join(table.column_names)}: not those of a {key} over time")
     codes = np.asarray(whose.indices)
     values = {name: table[name].to_numpy() for name in table.column_names if name != key}
     return {
@@ -382,9 +426,9 @@ def read_results(path: Path) -> dict[str, Any]:
         value = json.loads(files.read_text(path, "what 'sojourn run' wrote"))
     except ValueError as error:
         raise RecordError(f"{path}: not JSON ({error}): expected what 'sojourn run' wrote") from error
-    if not isinstance(value, dict):
-        raise RecordError(f"{path}: expected an object with runs and skipped")
-    return value
+    if problem := wrong(value, SUMMARY):
+        raise RecordError(f"{path}: {problem}")
+    return dict(value)
 
 
 def new_folder(stem: str, scenario: str | None = None, parent: Path = Path("results")) -> Path:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from sojourn import _core, cases, headline, noticed, paired, queues, records
+from sojourn.arguments import PATH, SEED, TEXT, one_of, refuse_other, takes
 from sojourn.cases import Address, Cases, Values
 from sojourn.errors import Refusal, nearest_of
 from sojourn.means import Mean, mean_of, present
@@ -224,6 +225,7 @@ class Results:
 
     # ---- by name ----
 
+    @takes(name=TEXT)
     def hop(self, name: str) -> Hop:
         """The measures of a queue: `results.hop("home.up").sojourn_ms.p95`.
 
@@ -232,6 +234,7 @@ class Results:
         """
         return Hop(self.measure, f"hops.{self._queue(name)}")
 
+    @takes(name=TEXT)
     def flow(self, name: str) -> Flow:
         """The measures of a flow, or the mean over flows that share a name: `bulk0` means bulk0.0, bulk0.1, …
 
@@ -257,6 +260,7 @@ class Results:
         """Payload acknowledged in the measuring window, all flows together, in Mbit/s."""
         return self.measure("goodput_mbit", "Mbit/s")
 
+    @takes(address=TEXT, unit=TEXT)
     def measure(self, address: str, unit: str | None = None) -> Measure:
         """The measure at an address, as a store has it: `hops.bottleneck.sojourn_ms.p95`, `flows.web0.fct_s.p50`.
 
@@ -299,6 +303,7 @@ class Results:
     def frame(self, to: Literal["arrow"]) -> pa.Table: ...
     @overload
     def frame(self, to: Literal["pandas", "polars"]) -> Any: ...
+    @takes(to=one_of("arrow", "pandas", "polars"))
     def frame(self, to: Literal["arrow", "pandas", "polars"] = "arrow") -> Any:
         """A table with a row for each run, as Arrow has it, or pandas or polars, which are then to be installed.
 
@@ -319,6 +324,7 @@ class Results:
             raise Refusal(f"frame(to={to!r}): {to} is not installed: pip install {to}") from error
         return polars.from_arrow(found)
 
+    @takes(baseline=TEXT)
     def compare(self, *, baseline: str | None = None) -> Differences:
         """The differences between the combinations, paired seed by seed: each one less the baseline.
 
@@ -336,6 +342,7 @@ class Results:
 
     # ---- over time ----
 
+    @takes(hop=TEXT, label=TEXT, seed=SEED)
     def series(self, hop: str | None = None, *, label: str | None = None, seed: int | None = None) -> pa.Table:
         """A queue over time: `time_s`, `queue_delay_ms` and the others that a record has.
 
@@ -350,6 +357,7 @@ class Results:
             raise Refusal("series: none were kept: expected series=True")
         return pa.table(dict(record.series[queue]))
 
+    @takes(flow=TEXT, label=TEXT, seed=SEED)
     def flow_series(self, flow: str, *, label: str | None = None, seed: int | None = None) -> pa.Table:
         """A flow over time: `time_s`, `acked_bytes`, and its sender's state where it has one. As `series` otherwise."""
         import pyarrow as pa
@@ -359,6 +367,7 @@ class Results:
             raise Refusal(f"flow {flow!r}: no such flow: expected one of {', '.join(found)}{nearest_of(flow, found)}")
         return pa.table(dict(found[flow]))
 
+    @takes(label=TEXT, seed=SEED)
     def packets(self, *, label: str | None = None, seed: int | None = None) -> pa.Table:
         """Every packet of a run at every hop, a row each; times in ns. The run was played with `packets=True`."""
         import pyarrow as pa
@@ -496,6 +505,7 @@ class Plots(Mapping[str, "Picture"]):
 
     def __getitem__(self, name: str) -> Picture:
         """A picture. Raises Refusal for a name that there is not."""
+        refuse_other("plot: name", name, TEXT)
         if name not in self.made:
             raise Refusal(f"no picture {name!r}: expected one of {', '.join(self.made)}{nearest_of(name, self.made)}")
         return self.made[name]
@@ -506,6 +516,7 @@ class Plots(Mapping[str, "Picture"]):
     def __len__(self) -> int:
         return len(self.made)
 
+    @takes(folder=PATH, form=one_of("png", "svg", "pdf"))
     def save(self, folder: str | Path, form: Literal["png", "svg", "pdf"] = "png") -> list[Path]:
         """Writes all pictures in this format, and their numbers as CSV; returns the pictures' files."""
         from sojourn import plot

@@ -26,7 +26,7 @@ pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the beginning of what was found in a file, in quotes, without characters that a terminal would act on.
+/// Returns the beginning of a text that was found in a file, in quotes, without characters that a terminal acts on.
 pub(crate) fn shown(text: &str) -> String {
     let mut chars = text.chars();
     let begin: String = chars.by_ref().take(MOST_SHOWN).collect();

@@ -221,8 +221,8 @@ def library_option(command: Verb) -> Verb:
         multiple=True,
         metavar="[NAME=]FILE",
         callback=_libraries,
-        help="A discipline of yours: a shared library with the functions of sojourn.h (crates/ffi/include). For "
-        "mine.so its line is 'mine limit 1000'. Repeatable.",
+        help="A discipline of yours: a shared library with the functions of sojourn.h ('sojourn doctor sim' names its "
+        "folder). For mine.so its line is 'mine limit 1000'. Repeatable.",
     )(command)
 
 
@@ -364,6 +364,17 @@ def load_plan(
     if len(plan) == 0:
         fail(f"{file}: nothing is left to run: every combination of [sweep] was skipped")
     return plan
+
+
+def name_programs(plan: _core.Plan, world: str) -> None:
+    """Says to stderr that a scenario starts programs, if the world plays them: the file's author decides which."""
+    programs = [one for one in plan.describe(0)["flows"] if one["kind"] == "command"] if world == "live" else []
+    if programs:
+        click.echo(
+            f"sojourn: this scenario starts {many(len(programs), 'program')} as you; play files only of people you "
+            "trust",
+            err=True,
+        )
 
 
 def name_skipped(skipped: Sequence[dict[str, Any]]) -> None:

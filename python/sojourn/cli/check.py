@@ -80,8 +80,19 @@ def check(
         _show_plan(runs, first)
         screen.say(f"Estimate for the simulator: {cost.of(plan).sentence}.")
         click.echo()
+        _name_programs(first)
         _show_rates(plan)
         _show_commands(_disciplines(plan, runs, first))
+
+
+def _name_programs(first: dict[str, Any]) -> None:
+    """Names the programs that a scenario would start: the file's author decides which."""
+    if programs := [one["what"] for one in first["flows"] if one["kind"] == "command"]:
+        screen.say(
+            f"In the world live this file starts {many(len(programs), 'program')} as you, with your environment and "
+            "your files: play files only of people you trust."
+        )
+        click.echo()
 
 
 def _refused(plan: _core.Plan, world: Simulator) -> list[dict[str, Any]]:

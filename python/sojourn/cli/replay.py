@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sojourn import _core, screen
-from sojourn.cli.base import bounded, cli, fail, format_option, library_options, qdisc_module_option, warn
+from sojourn.cli.base import bounded, cli, fail, format_option, library_options, many, qdisc_module_option, warn
 from sojourn.files import read_bytes
 from sojourn.plan import refuse_other_than_utf8
 from sojourn.replays import in_core
@@ -107,6 +107,7 @@ def replay(
         return
     fates, warnings, found = side.play()
     warn(warnings)
+    _name_waiting(fates, rate)
     _show(fates, found, f"{trace} through {qdisc}", form)
     if stats and form != "json":
         if found is None:
@@ -114,6 +115,13 @@ def replay(
         from sojourn.stats import text as as_tc
 
         click.echo("\n".join(as_tc(qdisc, found)), err=True)
+
+
+def _name_waiting(fates: bytes, rate: str | None) -> None:
+    """Says why every packet is still queued, if the trace has no dequeues."""
+    waiting = fates.count(b",queued\n")
+    if rate is None and waiting and waiting == fates.count(b"\n") - 1:
+        warn([f"{many(waiting, 'packet')} queued, and none left: the trace has no dequeue; --rate R makes them"])
 
 
 def _is_default(name: str) -> bool:

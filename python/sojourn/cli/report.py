@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sojourn.cli.base import cli, out_option, picture_format_option, refuse_file
+from sojourn.cli.base import cli, fail, out_option, picture_format_option, refuse_file
 from sojourn.cli.run import show_runs
 
 if TYPE_CHECKING:
@@ -36,7 +36,11 @@ def report(source: Path, out: Path | None, form: str, picture: Format) -> None:
     refuse_file(out)
     results = open_results(source)
     folder = out or (source if source.is_dir() else source.parent)
-    folder.mkdir(parents=True, exist_ok=True)
-    page = report.write(folder, results.runs, results.skipped, results.interrupted, form=picture)
-    show_runs(results, form)
+    try:
+        page = report.write(folder, results.runs, results.skipped, results.interrupted, form=picture)
+        show_runs(results, form)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError) as error:
+        # Every part has its shape; that parts fit together is not checked before they are used.
+        said = f"{type(error).__name__}: {error}"
+        fail(f"{source}: its parts do not fit together ({said}): expected what 'sojourn run' wrote, unchanged")
     click.echo(f"report: {page}", err=True)

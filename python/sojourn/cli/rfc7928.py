@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,10 +38,12 @@ if TYPE_CHECKING:
     from sojourn.executors import Executor
     from sojourn.plot import Format
     from sojourn.rfc7928.judge import Evaluation
-    from sojourn.rfc7928.suite import Row
+    from sojourn.rfc7928.suite import Asked, Row
 
 FOLDER = "rfc7928"
 """The folder of the report below the store's folder."""
+LONGEST_S = 120.0
+"""Seconds of real time that are played without `--yes`."""
 
 
 @cli.command(
@@ -66,6 +68,7 @@ Examples:
 @click.option(
     "--seeds", type=int, callback=bounded(1, 10_000), default=10, show_default=True, metavar="N", help="Seeds."
 )
+@click.option("--yes", is_flag=True, help="Live world: play, however long it takes.")
 @store_option
 @out_option("Where the report goes [default: rfc7928/WORLD in the store].")
 @executor_options
@@ -81,6 +84,7 @@ def rfc7928(
     module: Path | None,
     seed: int | None,
     seeds: int,
+    yes: bool,
     store: Path,
     out: Path | None,
     executor: Executor,
@@ -103,6 +107,8 @@ def rfc7928(
     chosen = suite.chosen(rows)
     refuse_file(out)
     warn(suite.fixed_limits(lines, buffer))
+    if world == "live" and not yes:
+        _refuse_long([one for row in chosen for one in suite.asked(row, lines, buffer=buffer, seed=seed, seeds=seeds)])
     opened = open_store(store)
     drawn = form == "text" or out is not None or picture_is_asked_for()
     with stages() as watch:
@@ -136,6 +142,18 @@ def rfc7928(
         click.echo(f"page: {page.write(out or opened.folder / FOLDER / world, done, picture)}", err=True)
     click.echo(f"{many(done.runs, 'run')}, {done.played} of them played now; store: {opened.folder}", err=True)
     leave_broken(done.broken)
+
+
+def _refuse_long(plans: Sequence[Asked]) -> None:
+    """Refuses runs that take more than LONGEST_S in real time, and says how long they take."""
+    runs = sum(len(one.plan) for one in plans)
+    whole_s = sum(float(run["duration_s"]) for one in plans for run in one.plan.runs)
+    if whole_s > LONGEST_S:
+        hours, minutes = divmod(round(whole_s / 60), 60)
+        fail(
+            f"--world live: {many(runs, 'run')} in real time, up to {hours} h {minutes} min one after the other: "
+            "--yes plays them (Ctrl-C keeps what is finished); --rows, fewer disciplines and --seeds 1 take less"
+        )
 
 
 def _show(done: Evaluation, form: str) -> None:

@@ -23,6 +23,7 @@ from sojourn.cli.base import (
     many,
     name_failed,
     name_invalid,
+    name_programs,
     name_skipped,
     out_option,
     outside_names,
@@ -209,6 +210,7 @@ def run(
         return folder
 
     warn(cost.warnings(cost.of(plan, world)))
+    name_programs(plan, world)
     keeps = Keep(series=out is not None or form == "text", packets=packets)
     with records.whole_or_none(lambda: folder), simulated_seconds(f"{len(plan)} runs") as tell:
         done = pipeline.execute(

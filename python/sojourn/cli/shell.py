@@ -72,6 +72,8 @@ def shell(
     if command and command[0].startswith("-"):
         options = [name for one in click.get_current_context().command.params for name in one.opts if name[0] == "-"]
         word = command[0].partition("=")[0]
+        if word == "--seeds":
+            fail("--seeds: a shell has one link, in real time, so it takes one seed: expected --seed N")
         fail(f"{word}: no such option{nearest_of(word, options)} (see sojourn shell --help)")
     if watch and command:
         fail(f"--watch: expected no command with it; found {command[0]}. Start programs by --server, or --flows")

@@ -19,6 +19,7 @@ from sojourn.cli.base import (
     many,
     name_failed,
     name_invalid,
+    name_programs,
     name_skipped,
     open_store,
     out_option,
@@ -125,6 +126,7 @@ def sweep(
     rule = Until.parse(until) if until is not None else None
     plan = load_plan(file, sets, seed, seeds, outside_names(outside, module))
     refuse_file(out)
+    name_programs(plan, world)
     opened = open_store(store)
     among = pipeline.quick([one["set"] for one in plan.runs]) if quick else None
     count = sum(among is None or among(one["set"]) for one in plan.runs)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.errors import Refusal
-from sojourn.kernel import modules, places, recipe
+from sojourn.kernel import modules, places, recipe, source
 from sojourn.kernel.image import Kernel
 
 VARIANTS = (*recipe.FILES, "debian")
@@ -35,6 +35,12 @@ def find(variant: str = "fast", hz: int = 250, version: str | None = None) -> Ke
     own = asked and recipe.machine(variant) == "um"
     found = [of_tree(Path(asked))] if asked and own else _fitting(variant, hz, version)
     if not found:
+        if version is not None and (have := sorted({one.release for one in _fitting(variant, hz, None)})):
+            could = f"{source.OLDEST[0]}.{source.OLDEST[1]} to {source.NEWEST[0]}.x"
+            raise Refusal(
+                f"kernel {version}: not built: expected one that is ({', '.join(have)}); 'sojourn kernel build "
+                f"--version V' builds others, from Linux {could}, where apt has their source"
+            )
         stale = "; the one in the cache was built from other patches or another configuration" * _stale(variant, hz)
         words = f" --variant {variant}" * (variant != "fast") + f" --hz {hz}" * (hz != 250)
         words += f" --version {version}" if version else ""
