@@ -308,7 +308,9 @@ fn slot(words: &mut Words<'_>, key: &str, warnings: &mut Vec<String>) -> Result<
             None => words.distribution("slot distribution")?,
         };
         let mean = words.must("slot distribution", TIME, time_ns)?;
-        Wait::Drawn(distribution, mean, words.must("slot distribution", TIME, time_ns)?)
+        let above_zero = |word: &str| time_ns(word).filter(|deviation| *deviation > Span::ZERO);
+        let deviation = words.must("slot distribution", "a deviation above zero, such as 2ms", above_zero)?;
+        Wait::Drawn(distribution, mean, deviation)
     } else {
         let least = words.must(key, TIME, time_ns)?;
         let most = words.may(key, "a time of at least the first", time_ns)?.unwrap_or(least);

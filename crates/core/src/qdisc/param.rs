@@ -609,6 +609,20 @@ impl<T> Param<T> {
             Unit::Flag(_) | Unit::Ignored(_) | Unit::Nibbles | Unit::Child => Value::Unset,
             Unit::Word(_) | Unit::Preset(_) | Unit::Impossible => Value::Unset,
         };
+        // tc has 32 bits for these, and refuses what does not fit before the kernel can lower it.
+        let of_32_bits = matches!(
+            self.unit,
+            Unit::Packets
+                | Unit::Bytes
+                | Unit::Number
+                | Unit::Amount
+                | Unit::PacketsAsSize
+                | Unit::Size
+                | Unit::SizeAndCell
+        );
+        if of_32_bits && self.lowered && matches!(value, Value::Int(n) if n > u64::from(u32::MAX)) {
+            return Err(self.fault(Fault::TooLarge));
+        }
         let value = self.as_the_kernel_bounds(value);
         let unsent = self.zero_unsent && value == Value::Int(0);
         let allowed = unsent || self.in_range(value);

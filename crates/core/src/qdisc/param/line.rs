@@ -259,6 +259,9 @@ impl<'w, T: Parameters> Reading<'w, T> {
         for param in core::mem::take(&mut self.zeros) {
             if of_linux {
                 self.seen.retain(|name| *name != param.name);
+                if (param.get)(&self.params) == Value::Int(0) {
+                    continue;
+                }
                 let stays = param.print((param.get)(&self.params));
                 let stays = if stays.is_empty() { "the default".to_string() } else { stays };
                 let name = param.name;
