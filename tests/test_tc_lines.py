@@ -262,7 +262,7 @@ def test_a_line_is_read_or_refused_with_a_sentence_that_says_what_to_do(line: di
             assert spec == read(line["becomes"])
         if "warns" in line:
             assert [said for said in warnings(line["text"]) if line["warns"] in said]
-        # What is printed is read again, and printed the same.
+        # The printed line is read as the same parameters.
         assert read(spec["full"]) == spec
         assert warnings(spec["full"]) == []
 
@@ -375,7 +375,7 @@ ALIASES = {
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in UNASKED])
 def test_generated_lines_are_taken_and_read_as_by_tc(tc: Tc, kind: str) -> None:
-    """What tc accepts, and what it then sends. Where we are stricter, the message says that a bound is why."""
+    """We accept what tc accepts, and mean what it then sends. Where we are stricter, the message names a bound."""
     rng = random.Random(f"lines of {kind}")
     (table,) = [one for one in _core.catalogue("disciplines") if one["name"] == kind]
     others = ("printed by", "RED: printed")

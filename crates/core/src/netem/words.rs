@@ -114,7 +114,7 @@ fn packets(word: &str) -> Option<u32> {
     u32::try_from(number).ok()
 }
 
-/// What has been read of a line.
+/// The state of reading a line.
 #[derive(Default)]
 struct Reading {
     params: Params,

@@ -39,7 +39,7 @@ pub trait Parameters: Clone + PartialEq + Default + 'static {
     const ASKED_BY_TC: &'static str = "";
     /// The parameters that only `tc -d qdisc show` prints, or from which what it prints follows.
     const DETAILS: &'static [&'static str] = &[];
-    /// The parameters that `tc` refuses to take twice. Of all others it takes the last value.
+    /// The parameters that `tc` refuses to take twice. It takes the last value of all others.
     const ONCE: &'static [&'static str] = &[];
     /// The names of the parameters that a change may not contain.
     const FIXED: &'static [&'static str] = &[];
@@ -273,12 +273,12 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
-/// What [`Parameters::derive`] found.
+/// The result of [`Parameters::derive`].
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Derived {
     /// The names of the parameters that it set.
     pub names: &'static [&'static str],
-    /// What the text leaves open, as a sentence; empty if nothing.
+    /// A sentence about values that the text leaves open; empty if there are none.
     pub open: String,
 }
 

@@ -278,7 +278,7 @@ impl Params {
         })
     }
 
-    /// What the kernel has of the Linux variant, and the words from which it follows.
+    /// The Linux variant's parameters as the kernel has them, and the words from which they follow.
     #[cfg(test)]
     pub fn kernel(&self) -> Option<(Words, Parms)> {
         let words = self.linux().ok().filter(|_| self.variant == Variant::Linux)?;

@@ -924,6 +924,13 @@ mod tests {
                 &["cake: bandwidth 1mbit, then unlimited: as in tc, the last one counts"],
             ),
             ("cake ethernet ether-vlan", "cake overhead 42 mpu 84", &[]),
+            ("cake pppoe-llcsnap atm", "cake atm overhead 40", &[]),
+            (
+                "cake pppoe-llcsnap noatm",
+                "cake overhead 40",
+                &["cake: pppoe-llcsnap, then noatm: as in tc, the last one counts"],
+            ),
+            ("cake internet rtt 100ms", "cake", &[]),
             (
                 "sfq limit 9 limit 10 limit 11",
                 "sfq limit 11",
@@ -1061,7 +1068,7 @@ mod tests {
             said("fq_codel", 10).as_deref(),
             Some(
                 "fq_codel's default limit of 10240 packets lasts 12.4 ms at 10gbit, less than the longest RTT, 70 ms: a few \
-                 flows may not keep the link busy; such a link needs a limit, as in: limit 1bdp"
+                 flows may not keep the link busy; such a link needs a larger one, as in: limit 1bdp memory_limit 2bdp"
             )
         );
         for line in ["ccaq", "codel", "pie", "fq_pie", "fq", "pfifo", "sfq", "sfb", "htb rate 10gbit child fq_codel"] {
