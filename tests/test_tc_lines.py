@@ -338,11 +338,14 @@ STRICTER = [
     "holds packets back for more",
     "the device's own speed",
     "needs ecn",
+    "too large;",  # tc converts any double to an integer
     "not a number; probability expects",  # tc takes any text behind the number, as in 0.02x
     "not a number; increment expects",
     "not a number; decrement expects",
 ]
 """Parts of our messages about lines that tc accepts: the kernel refuses them, or they are beyond our bounds."""
+BOUNDED = [("quantum", 256), ("memory_limit", 1 << 31), ("memlimit", 1 << 31), ("depth", 127), ("flows", 65_408)]
+"""Values to which the kernel raises or lowers what tc sends it."""
 PRINTED = re.compile(r"\d(p|b|sec|%|ns|nsec|Kb|B)\b|^sfb .*(rehash|db) \S+s\b")
 """Forms that tc prints, or that are ours, and that it does not accept everywhere."""
 
@@ -392,6 +395,8 @@ def test_generated_lines_are_taken_and_read_as_by_tc(tc: Tc, kind: str) -> None:
             if not any(part in spec for part in STRICTER):
                 faults.append(f"{line}: tc takes it; ours: {spec}")
         elif isinstance(spec, dict):
+            if any(name in line.split() and spec["values"][name] == bound for name, bound in BOUNDED):
+                continue
             pairs.append((line, str(for_tc(spec)), answer))
     assert not faults, "\n".join(faults)
     assert_same(tc, pairs)
@@ -401,7 +406,7 @@ def test_generated_lines_are_taken_and_read_as_by_tc(tc: Tc, kind: str) -> None:
 IMPAIR = [
     "delay {t}", "latency {t} {t}", "delay {t} {t} {p}", "del {t} {t} distribution normal", "loss {p}", "loss {p} {p}",
     "drop {p}", "loss random {p}", "loss state {p}", "loss state {p} {p} {p} {p} {p}", "loss gemodel {p}",
-    "loss gemodel {p} {p} {p} {p}", "ecn", "reorder {p}", "reorder {p} {p}", "gap {n}", "duplicate {p}", "dup {p} {p}",
+    "loss gemodel {p} {p} {p} {p}", "ecn", "reorder {p}", "reorder {p} {p}", "gap {n}", "duplicate {p}", "dup {p}",
     "distribution pareto", "slot {t}", "slot {t} {t}", "slot {t} {t} packets {n}", "slot {t} {t} packets {n} bytes {s}",
     "slot distribution normal {t} {t}", "slot {t} bytes {s} packets {n}", "los {p}", "e", "nonsense {n}",
 ]  # fmt: skip
@@ -424,7 +429,10 @@ def test_generated_impairments_are_taken_and_read_as_by_tc(tc: Tc) -> None:
     for _ in range(700):
         parts = [rng.choice(IMPAIR) for _ in range(rng.randint(1, 3))]
         words = ["limit", rng.choice(["1000", "1k", "1000mbit", "0x10", "7", "1.9"]), *" ".join(parts).split()]
-        lines.add(" ".join(rng.choice(fill[word]) if word in fill else word for word in words))
+        line = " ".join(rng.choice(fill[word]) if word in fill else word for word in words)
+        # A second slot leaves rests of the first in the message, and a reordering of 0 % its correlation: no effect.
+        if line.count("slot") < 2 and "reorder 0%" not in line:
+            lines.add(line)
     asked = sorted(lines)
     pairs, faults, refused = [], [], 0
     for line, answer in zip(asked, tc.messages([f"qdisc add dev lo root netem {line}" for line in asked]), strict=True):

@@ -221,6 +221,8 @@ impl Parameters for Params {
         if self.variant == Variant::Linux {
             self.avpkt.get_or_insert(1000);
             self.bandwidth.get_or_insert(Rate(10_000_000));
+        } else {
+            self.bandwidth = None;
         }
     }
 
