@@ -262,7 +262,7 @@ def test_a_line_is_read_or_refused_with_a_sentence_that_says_what_to_do(line: di
             assert spec == read(line["becomes"])
         if "warns" in line:
             assert [said for said in warnings(line["text"]) if line["warns"] in said]
-        # What is printed is read again, and printed the same.
+        # The printed line is read as the same parameters.
         assert read(spec["full"]) == spec
         assert warnings(spec["full"]) == []
 
@@ -319,6 +319,8 @@ NEEDED = {
     "choke": "limit 1000 bandwidth 10mbit",
     "tbf": "rate 1mbit burst 5k limit 90k",
 }
+WITHOUT_OFF = {"red", "choke", "sfq"}
+"""Disciplines whose flags tc has no word to switch off."""
 UNASKED = {"noqueue", "blue", "ccaq", "htb", "dualpi2", "pfifo_head_drop"}
 """Disciplines without parameters, those that this tc does not have, and htb, whose parameters are a class's."""
 STRICTER = [
@@ -335,11 +337,16 @@ STRICTER = [
     "too long",
     "holds packets back for more",
     "the device's own speed",
-    "hexadecimal",
-    "too large",
+    "needs ecn",
+    "too large;",  # tc converts any double to an integer
+    "not a number; probability expects",  # tc takes any text behind the number, as in 0.02x
+    "not a number; increment expects",
+    "not a number; decrement expects",
 ]
 """Parts of our messages about lines that tc accepts: the kernel refuses them, or they are beyond our bounds."""
-PRINTED = re.compile(r"\d(p|b|sec|%|ns|nsec|Kb|B)\b|sfq .*\bno(headdrop|harddrop|ecn)\b")
+BOUNDED = [("quantum", 256), ("memory_limit", 1 << 31), ("memlimit", 1 << 31), ("depth", 127), ("flows", 65_408)]
+"""Values to which the kernel raises or lowers what tc sends it."""
+PRINTED = re.compile(r"\d(p|b|sec|%|ns|nsec|Kb|B)\b|^sfb .*(rehash|db) \S+s\b")
 """Forms that tc prints, or that are ours, and that it does not accept everywhere."""
 
 
@@ -350,7 +357,7 @@ def generated(rng: random.Random, kind: str, params: list[dict[str, Any]]) -> st
         param = rng.choice(params)
         name = rng.choice([param["name"], *ALIASES.get(f"{kind} {param['name']}", [])])
         if param["off"] is not None:
-            words.append(rng.choice([name, param["off"]]))
+            words.append(rng.choice([name, name if kind in WITHOUT_OFF else param["off"]]))
         elif param["expects"].startswith("no value"):
             words.append(rng.choice(param["expects"].partition(": ")[2].split(", ")))
         elif rng.random() < 0.3 and param["default"]:
@@ -371,11 +378,11 @@ ALIASES = {
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in UNASKED])
 def test_generated_lines_are_taken_and_read_as_by_tc(tc: Tc, kind: str) -> None:
-    """What tc accepts, and what it then sends. Where we are stricter, the message says that a bound is why."""
+    """We accept what tc accepts, and mean what it then sends. Where we are stricter, the message names a bound."""
     rng = random.Random(f"lines of {kind}")
     (table,) = [one for one in _core.catalogue("disciplines") if one["name"] == kind]
     others = ("printed by", "RED: printed")
-    params = [one for one in table["params"] if not one["ours"] and not one["doc"].startswith(others)]
+    params = [one for one in table["parameters"] if not one["ours"] and not one["doc"].startswith(others)]
     params = [one for one in params if not re.search("can not be had here|ignored", one["expects"])]
     lines = sorted({generated(rng, kind, params) for _ in range(120)})
     pairs, faults = [], []
@@ -388,16 +395,18 @@ def test_generated_lines_are_taken_and_read_as_by_tc(tc: Tc, kind: str) -> None:
             if not any(part in spec for part in STRICTER):
                 faults.append(f"{line}: tc takes it; ours: {spec}")
         elif isinstance(spec, dict):
+            if any(name in line.split() and spec["values"][name] == bound for name, bound in BOUNDED):
+                continue
             pairs.append((line, str(for_tc(spec)), answer))
     assert not faults, "\n".join(faults)
     assert_same(tc, pairs)
-    assert len(pairs) > 8
+    assert len(pairs) > 2
 
 
 IMPAIR = [
     "delay {t}", "latency {t} {t}", "delay {t} {t} {p}", "del {t} {t} distribution normal", "loss {p}", "loss {p} {p}",
     "drop {p}", "loss random {p}", "loss state {p}", "loss state {p} {p} {p} {p} {p}", "loss gemodel {p}",
-    "loss gemodel {p} {p} {p} {p}", "ecn", "reorder {p}", "reorder {p} {p}", "gap {n}", "duplicate {p}", "dup {p} {p}",
+    "loss gemodel {p} {p} {p} {p}", "ecn", "reorder {p}", "reorder {p} {p}", "gap {n}", "duplicate {p}", "dup {p}",
     "distribution pareto", "slot {t}", "slot {t} {t}", "slot {t} {t} packets {n}", "slot {t} {t} packets {n} bytes {s}",
     "slot distribution normal {t} {t}", "slot {t} bytes {s} packets {n}", "los {p}", "e", "nonsense {n}",
 ]  # fmt: skip
@@ -420,7 +429,10 @@ def test_generated_impairments_are_taken_and_read_as_by_tc(tc: Tc) -> None:
     for _ in range(700):
         parts = [rng.choice(IMPAIR) for _ in range(rng.randint(1, 3))]
         words = ["limit", rng.choice(["1000", "1k", "1000mbit", "0x10", "7", "1.9"]), *" ".join(parts).split()]
-        lines.add(" ".join(rng.choice(fill[word]) if word in fill else word for word in words))
+        line = " ".join(rng.choice(fill[word]) if word in fill else word for word in words)
+        # A second slot leaves rests of the first in the message, and a reordering of 0 % its correlation: no effect.
+        if line.count("slot") < 2 and "reorder 0%" not in line:
+            lines.add(line)
     asked = sorted(lines)
     pairs, faults, refused = [], [], 0
     for line, answer in zip(asked, tc.messages([f"qdisc add dev lo root netem {line}" for line in asked]), strict=True):

@@ -332,8 +332,8 @@ def qdisc(line: str) -> dict[str, Any]:
     """
 
 def impair(words: str) -> dict[str, Any]:
-    """Parses netem's words, a `tc` command with them, or what `tc` prints. Returns the `words` as `tc` accepts them, and
-    `warnings` as `qdisc`.
+    """Parses netem's words, a `tc` command with them, or the output of `tc`. Returns the `words` as `tc` accepts them,
+    and `warnings` as `qdisc`.
     """
 
 def catalogue(what: str) -> list[dict[str, Any]]:

@@ -436,6 +436,8 @@ class Results:
         }
         if runs and (comparison := paired.as_dict(self.cases(), self.baseline)):
             value["comparison"] = comparison
+        if self.plan is not None and self.plan.warnings:
+            value["warnings"] = self.plan.warnings
         if self.interrupted:
             value["interrupted"] = True
         return value

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use sojourn_core::qdisc::tc;
+
 /// An error in the input. `Display` prints one line: `fading.toml:12: hop.bottleneck.rate = "10mb/s": expected …`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error {
@@ -19,6 +21,13 @@ pub struct Error {
     pub nearest: Option<Box<str>>,
     /// The scenario is valid, but uses a feature that is not built yet. Sweeps skip such runs.
     pub not_built: bool,
+}
+
+/// A value as written, truncated if long.
+pub(crate) fn shortened(written: String) -> String {
+    const LONGEST: usize = 120;
+    let cut = written.char_indices().nth(LONGEST).map(|(cut, _)| format!("{}…", &written[..cut]));
+    cut.unwrap_or(written)
 }
 
 impl Error {
@@ -42,15 +51,13 @@ impl Error {
 
     /// Adds the value as written, truncated if long.
     pub(crate) fn value(mut self, written: String) -> Error {
-        const LONGEST: usize = 120;
-        let cut = written.char_indices().nth(LONGEST).map(|(cut, _)| format!("{}…", &written[..cut]));
-        self.value = Some(cut.unwrap_or(written).into());
+        self.value = Some(shortened(written).into());
         self
     }
 
     /// Adds the nearest of the names that would have been valid.
     pub(crate) fn nearest<'a>(mut self, wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
-        self.nearest = nearest(wrong, known).map(Box::from);
+        self.nearest = tc::nearest(wrong, known.into_iter()).map(Box::from);
         self
     }
 
@@ -65,17 +72,6 @@ impl Error {
         file.clone_into(&mut self.file);
         self
     }
-}
-
-/// Returns the known name nearest to `wrong`, if one is near enough to be a likely typo.
-fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // The comparison takes time quadratic in the length, and a long string is no typo of a key.
-    if wrong.len() > 100 {
-        return None;
-    }
-    let scored = known.into_iter().map(|name| (strsim::damerau_levenshtein(wrong, name), name));
-    let (distance, name) = scored.min_by_key(|(distance, _)| *distance)?;
-    (distance <= wrong.len().max(name.len()).div_ceil(2)).then_some(name)
 }
 
 impl fmt::Display for Error {
@@ -117,7 +113,10 @@ mod tests {
 
     #[test]
     fn only_a_near_name_is_suggested() {
-        assert_eq!(nearest("qdics", ["rate", "qdisc", "delay"]), Some("qdisc"));
-        assert_eq!(nearest("colour", ["rate", "qdisc", "delay"]), None);
+        let nearest = |word: &str| Error::of_file("").nearest(word, ["rate", "qdisc", "delay", "group"]).nearest;
+        assert_eq!(nearest("qdics").as_deref(), Some("qdisc"));
+        for far in ["colour", "warmup", "duration"] {
+            assert_eq!(nearest(far), None, "{far}");
+        }
     }
 }

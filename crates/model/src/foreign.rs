@@ -1,6 +1,6 @@
 //! Recognises files of other programs that are given as a scenario, for one sentence that says what to do.
 
-/// What a scenario is, and how to get one.
+/// The form of a scenario, and how to get one.
 const INSTEAD: &str = "expected a scenario in TOML; sojourn new --help says how to write one for a line";
 
 /// The first bytes of files that hold no text, and what they are.

@@ -138,7 +138,10 @@ impl LinkDraft<'_> {
                 let scale = Scale { bdp: bdp(&self.rate, longest_rtt), packet: self.packet() };
                 let (qdisc, changes) = disciplines(field, &scale, duration)?;
                 let later = changes.iter().map(|(_, change)| change.spec());
-                let said = [&qdisc].into_iter().chain(later).flat_map(|spec| self.advise(spec, longest_rtt));
+                // A limit in the line was meant.
+                let is_limited = field.value.written().split([' ', '"']).any(|word| word == "limit");
+                let rtt = if is_limited { Span::ZERO } else { longest_rtt };
+                let said = [&qdisc].into_iter().chain(later).flat_map(|spec| self.advise(spec, rtt));
                 said.for_each(|sentence| field.warn(&sentence));
                 (qdisc, changes)
             }
@@ -166,7 +169,7 @@ impl LinkDraft<'_> {
         self.linklayer.bytes(u64::from(PACKET + self.overhead)) as u32
     }
 
-    /// Returns warnings about a discipline on this link, with the longest RTT of the flows through it.
+    /// Returns warnings about a discipline on this link. Its default limit should last for `longest_rtt`.
     fn advise(&self, qdisc: &Spec, longest_rtt: Span) -> Vec<String> {
         let constant = matches!(&self.rate, Capacity::Steps(steps) if steps.len() == 1);
         let context = qdisc::Context {

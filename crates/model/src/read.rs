@@ -9,7 +9,7 @@ use std::sync::Arc;
 use sojourn_core::units::{Rate, Span, Time};
 
 use crate::document::{Kind, Table, Value};
-use crate::error::Error;
+use crate::error::{Error, shortened};
 use crate::keys::{Fallback, Form, Key, Section};
 use crate::scenario::TraceFile;
 use crate::{rates, units};
@@ -156,7 +156,7 @@ impl Field<'_> {
     }
 
     pub(crate) fn warn(&self, text: &str) {
-        self.context.warn(format!("{} = {}: {text}", self.address, self.value.written()));
+        self.context.warn(format!("{} = {}: {text}", self.address, shortened(self.value.written())));
     }
 
     pub(crate) fn text(&self) -> Result<&str, Error> {

@@ -58,7 +58,7 @@ def check(
     runs, first = plan.runs, plan.describe(0)
     refused = _refused(plan, Simulator(outside=outside))
     if form == "json":
-        value = {"title": plan.title, "runs": runs, "first": first, "skipped": plan.skipped}
+        value = {"title": plan.title, "runs": runs, "first": first, "skipped": plan.skipped, "warnings": plan.warnings}
         value["refused"] = refused
         value["rates"] = plan.rates(0)
         estimate = cost.of(plan)

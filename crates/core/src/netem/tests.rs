@@ -342,6 +342,8 @@ fn what_tc_prints_is_read_whole_and_what_it_does_not_hold_is_said() {
         ("delay 10ms 2ms delay 20ms", "delay 20ms 2ms", 1),
         ("limit 10 delay 1ms limit 20", "limit 20 delay 1ms", 1),
         ("slot 800 1000", "slot 800ns 1us", 0),
+        ("slot 1ms packets 3 slot 2ms", "slot 2ms 2ms packets 3", 1),
+        ("slot distribution normal 1ms 1ms slot 2ms", "slot distribution normal 1ms 1ms", 1),
         ("delay 1.5us", "delay 1us", 0),
         ("delay 1500ns", "delay 1500ns", 0),
         ("loss 1e-1%", "loss 0.1%", 0),

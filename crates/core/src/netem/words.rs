@@ -114,7 +114,7 @@ fn packets(word: &str) -> Option<u32> {
     u32::try_from(number).ok()
 }
 
-/// What has been read of a line.
+/// The state of reading a line.
 #[derive(Default)]
 struct Reading {
     params: Params,
@@ -193,7 +193,7 @@ impl Reading {
             "duplicate" => params.duplicate = words.chance(key, params.duplicate)?,
             "reorder" => params.reorder = words.chance(key, params.reorder)?,
             "gap" => params.gap = words.must(key, "a whole number", |word| whole(word, "").ok()?.try_into().ok())?,
-            "slot" => params.slot = Some(slot(words, key, &mut self.warnings)?),
+            "slot" => params.slot = Some(slot(words, key, params.slot, &mut self.warnings)?),
             "seed" => {
                 let seed = words.must(key, "a whole number", |word| whole(word, "").ok())?;
                 self.warnings.push(format!("netem: seed {seed} is ignored: the run's seed gives the random numbers"));
@@ -294,7 +294,8 @@ fn loss(words: &mut Words<'_>, key: &str) -> Result<Loss, Error> {
     }
 }
 
-fn slot(words: &mut Words<'_>, key: &str, warnings: &mut Vec<String>) -> Result<Slot, Error> {
+/// Reads a slot. A second one keeps the packets and bytes of the `earlier` one, and its distribution, as in tc.
+fn slot(words: &mut Words<'_>, key: &str, earlier: Option<Slot>, warnings: &mut Vec<String>) -> Result<Slot, Error> {
     const TIME: &str = "a time such as 10ms, at most a day (a bare number is ns)";
     let is_number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
     let wait = if words.words.next_if_eq(&"distribution").is_some() {
@@ -308,7 +309,9 @@ fn slot(words: &mut Words<'_>, key: &str, warnings: &mut Vec<String>) -> Result<
             None => words.distribution("slot distribution")?,
         };
         let mean = words.must("slot distribution", TIME, time_ns)?;
-        Wait::Drawn(distribution, mean, words.must("slot distribution", TIME, time_ns)?)
+        let above_zero = |word: &str| time_ns(word).filter(|deviation| *deviation > Span::ZERO);
+        let deviation = words.must("slot distribution", "a deviation above zero, such as 2ms", above_zero)?;
+        Wait::Drawn(distribution, mean, deviation)
     } else {
         let least = words.must(key, TIME, time_ns)?;
         let most = words.may(key, "a time of at least the first", time_ns)?.unwrap_or(least);
@@ -317,7 +320,11 @@ fn slot(words: &mut Words<'_>, key: &str, warnings: &mut Vec<String>) -> Result<
         }
         Wait::Between(least, most)
     };
-    let (mut packets, mut bytes) = (i32::MAX, i32::MAX);
+    let wait = match (earlier, wait) {
+        (Some(Slot { wait: drawn @ Wait::Drawn(..), .. }), Wait::Between(..)) => drawn,
+        (_, wait) => wait,
+    };
+    let (mut packets, mut bytes) = earlier.map_or((i32::MAX, i32::MAX), |slot| (slot.packets, slot.bytes));
     let begins = |name: &'static str| move |word: &&str| !word.is_empty() && name.starts_with(*word);
     if words.words.next_if(begins("packets")).is_some() {
         packets = words.amount("slot packets", |word| whole(word, "").ok())?;

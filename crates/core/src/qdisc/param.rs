@@ -39,7 +39,7 @@ pub trait Parameters: Clone + PartialEq + Default + 'static {
     const ASKED_BY_TC: &'static str = "";
     /// The parameters that only `tc -d qdisc show` prints, or from which what it prints follows.
     const DETAILS: &'static [&'static str] = &[];
-    /// The parameters that `tc` refuses to take twice. Of all others it takes the last value.
+    /// The parameters that `tc` refuses to take twice. It takes the last value of all others.
     const ONCE: &'static [&'static str] = &[];
     /// The names of the parameters that a change may not contain.
     const FIXED: &'static [&'static str] = &[];
@@ -273,12 +273,12 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
-/// What [`Parameters::derive`] found.
+/// The result of [`Parameters::derive`].
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Derived {
     /// The names of the parameters that it set.
     pub names: &'static [&'static str],
-    /// What the text leaves open, as a sentence; empty if nothing.
+    /// A sentence about values that the text leaves open; empty if there are none.
     pub open: String,
 }
 
@@ -609,6 +609,20 @@ impl<T> Param<T> {
             Unit::Flag(_) | Unit::Ignored(_) | Unit::Nibbles | Unit::Child => Value::Unset,
             Unit::Word(_) | Unit::Preset(_) | Unit::Impossible => Value::Unset,
         };
+        // tc has 32 bits for these, and refuses what does not fit before the kernel can lower it.
+        let of_32_bits = matches!(
+            self.unit,
+            Unit::Packets
+                | Unit::Bytes
+                | Unit::Number
+                | Unit::Amount
+                | Unit::PacketsAsSize
+                | Unit::Size
+                | Unit::SizeAndCell
+        );
+        if of_32_bits && self.lowered && matches!(value, Value::Int(n) if n > u64::from(u32::MAX)) {
+            return Err(self.fault(Fault::TooLarge));
+        }
         let value = self.as_the_kernel_bounds(value);
         let unsent = self.zero_unsent && value == Value::Int(0);
         let allowed = unsent || self.in_range(value);

@@ -221,6 +221,8 @@ impl Parameters for Params {
         if self.variant == Variant::Linux {
             self.avpkt.get_or_insert(1000);
             self.bandwidth.get_or_insert(Rate(10_000_000));
+        } else {
+            self.bandwidth = None;
         }
     }
 
@@ -278,7 +280,7 @@ impl Params {
         })
     }
 
-    /// What the kernel has of the Linux variant, and the words from which it follows.
+    /// The Linux variant's parameters as the kernel has them, and the words from which they follow.
     #[cfg(test)]
     pub fn kernel(&self) -> Option<(Words, Parms)> {
         let words = self.linux().ok().filter(|_| self.variant == Variant::Linux)?;

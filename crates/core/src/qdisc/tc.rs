@@ -548,7 +548,7 @@ mod tests {
             "pie limit 0 target 0 tupdate 0 alpha 0 beta 0",
             "fq_pie limit 0 flows 0 target 0 tupdate 0 alpha 0 beta 0 quantum 0 memory_limit 0 ecn_prob 0",
             "sfq quantum 0 depth 0 divisor 0 flows 0",
-            "cake bandwidth 0 memlimit 0 mpu 0",
+            "cake bandwidth 0",
             "sfb limit 0 max 0 target 0",
             "dualpi2 limit 0 memlimit 0 target 0 tupdate 0 step_thresh 0 max_rtt 0 typical_rtt 0",
         ];
@@ -558,6 +558,7 @@ mod tests {
             assert_eq!(spec, read(kind).0, "{line}");
             assert_eq!(warnings.len(), line.matches(" 0").count(), "{line}: {warnings:?}");
         }
+        assert_eq!(read("cake memlimit 0 mpu 0"), ("cake".into(), vec![]), "these are zero by default");
         let said = "pie target 0: tc and Linux treat a zero as not given, so 15ms applies";
         assert_eq!(read("pie target 0").1, [said]);
         assert_eq!(read("red limit 400000 min 0 max 0 burst 0 bandwidth 0").0, read("red limit 400000").0);
@@ -923,6 +924,13 @@ mod tests {
                 &["cake: bandwidth 1mbit, then unlimited: as in tc, the last one counts"],
             ),
             ("cake ethernet ether-vlan", "cake overhead 42 mpu 84", &[]),
+            ("cake pppoe-llcsnap atm", "cake atm overhead 40", &[]),
+            (
+                "cake pppoe-llcsnap noatm",
+                "cake overhead 40",
+                &["cake: pppoe-llcsnap, then noatm: as in tc, the last one counts"],
+            ),
+            ("cake internet rtt 100ms", "cake", &[]),
             (
                 "sfq limit 9 limit 10 limit 11",
                 "sfq limit 11",
@@ -1060,7 +1068,7 @@ mod tests {
             said("fq_codel", 10).as_deref(),
             Some(
                 "fq_codel's default limit of 10240 packets lasts 12.4 ms at 10gbit, less than the longest RTT, 70 ms: a few \
-                 flows may not keep the link busy; such a link needs a limit, as in: limit 1bdp"
+                 flows may not keep the link busy; such a link needs a larger one, as in: limit 1bdp memory_limit 2bdp"
             )
         );
         for line in ["ccaq", "codel", "pie", "fq_pie", "fq", "pfifo", "sfq", "sfb", "htb rate 10gbit child fq_codel"] {

@@ -54,14 +54,23 @@ struct Reading<'w, T: Parameters> {
     base: T,
     /// The names of the parameters that were given.
     seen: Vec<&'static str>,
-    /// The words that were read, each with the parameters that it set.
-    given: Vec<(String, Vec<&'static str>)>,
+    /// The words that were read.
+    given: Vec<Given>,
     /// Whether a number has the letter after it with which `tc` prints packets or bytes.
     with_letter: bool,
     /// The parameters that were given as a zero that `tc` does not send.
     zeros: Vec<&'static Param<T>>,
     /// The last parameter with a value, and the text of that value.
     last: Option<(&'static Param<T>, &'w str)>,
+}
+
+/// Words of a line that were read.
+struct Given {
+    text: String,
+    /// The parameter that they name.
+    name: &'static str,
+    /// The parameters whose values they changed.
+    changed: Vec<&'static str>,
 }
 
 /// Sets parameters from the words of a line. With `whole`, required parameters must be among them. Also returns the
@@ -227,22 +236,22 @@ impl<'w, T: Parameters> Reading<'w, T> {
         printed: bool,
         warnings: &mut Vec<String>,
     ) {
-        let sets_itself = !matches!(param.unit, Unit::Preset(_) | Unit::Ignored(_));
-        let changed = T::PARAMS.iter().filter(|one| (one.get)(&self.params) != (one.get)(before));
-        let mut sets: Vec<&'static str> = changed.map(|one| one.name).filter(|name| *name != param.adds_to).collect();
-        if sets_itself && !sets.contains(&param.name) {
-            sets.push(param.name);
-        }
-        let earlier = self.given.iter().rev().find(|(_, names)| names.iter().any(|name| sets.contains(name)));
-        match earlier {
-            Some((one, _)) if *one == text && printed => {}
-            Some((one, _)) if *one == text => warnings.push(format!("{}: {text} is given twice", T::NAME)),
-            Some((one, _)) => {
+        let differs = |one: &&Param<T>| (one.get)(&self.params) != (one.get)(before) && one.name != param.adds_to;
+        let changed: Vec<&'static str> = T::PARAMS.iter().filter(differs).map(|one| one.name).collect();
+        let has_value = !matches!(param.unit, Unit::Preset(_) | Unit::Ignored(_));
+        let is_met = |one: &&Given| {
+            (has_value && one.name == param.name)
+                || changed.iter().any(|name| *name == one.name || one.changed.contains(name))
+        };
+        match self.given.iter().rev().find(is_met) {
+            Some(one) if one.text == text && printed => {}
+            Some(one) if one.text == text => warnings.push(format!("{}: {text} is given twice", T::NAME)),
+            Some(Given { text: one, .. }) => {
                 warnings.push(format!("{}: {one}, then {text}: as in tc, the last one counts", T::NAME));
             }
             None => {}
         }
-        self.given.push((text, sets));
+        self.given.push(Given { text, name: param.name, changed });
     }
 
     /// The error for a unit that a space separates from its number, as in `rate 5 Mbit/s`.
@@ -259,6 +268,9 @@ impl<'w, T: Parameters> Reading<'w, T> {
         for param in core::mem::take(&mut self.zeros) {
             if of_linux {
                 self.seen.retain(|name| *name != param.name);
+                if (param.get)(&self.params) == Value::Int(0) {
+                    continue;
+                }
                 let stays = param.print((param.get)(&self.params));
                 let stays = if stays.is_empty() { "the default".to_string() } else { stays };
                 let name = param.name;

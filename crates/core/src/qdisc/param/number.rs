@@ -92,9 +92,13 @@ pub(crate) const RATE: &[Unit] = &[
 /// Percentages, in hundredths of a percent.
 pub(crate) const SHARE: &[Unit] = &[("", 100), ("%", 100)];
 
-/// Splits a text into its number and the unit after it, where `strtod` would. Signs, hexadecimal numbers and infinity
+/// Splits a text into its number and the unit after it, where `strtod` would. Signs, hexadecimal fractions and infinity
 /// are not recognized.
 fn split(text: &str) -> (&str, &str) {
+    if let Some(hex) = hexadecimal(text) {
+        let digits = hex.bytes().take_while(u8::is_ascii_hexdigit).count();
+        return text.split_at(if digits > 0 { 2 + digits } else { 1 });
+    }
     let digits = |from: usize| text[from..].bytes().take_while(u8::is_ascii_digit).count();
     let whole = digits(0);
     let mut end = whole;
@@ -110,10 +114,18 @@ fn split(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
+/// The text after `0x`.
+fn hexadecimal(text: &str) -> Option<&str> {
+    text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))
+}
+
 /// Reads a number with a unit of `units` (in any case) as `tc` does, in steps of `step` base units, rounded towards zero.
 pub(crate) fn truncated(text: &str, units: &[Unit], step: u64) -> Result<u64, Fault> {
     let (number, suffix) = split(text);
-    let number: f64 = number.parse().map_err(|_| Fault::NotANumber)?;
+    let number: f64 = match hexadecimal(number) {
+        Some(hex) => u64::from_str_radix(hex, 16).map_err(|_| Fault::TooLarge)? as f64,
+        None => number.parse().map_err(|_| Fault::NotANumber)?,
+    };
     let (_, unit) = units.iter().find(|(name, _)| name.eq_ignore_ascii_case(suffix)).ok_or(Fault::UnknownUnit)?;
     // tc multiplies the number by a single factor, so we do too: the last bit of the product can decide the rounding.
     let steps = number * (*unit as f64 / step as f64);
@@ -193,7 +205,7 @@ pub(super) fn signed(text: &str) -> Result<i64, Fault> {
 
 /// Reads a whole number, decimal or `0x…`, with an optional `suffix` as `tc` prints it (`1000p`, `1514b`).
 pub(crate) fn whole(text: &str, suffix: &str) -> Result<u64, Fault> {
-    if let Some(hex) = text.strip_prefix("0x") {
+    if let Some(hex) = hexadecimal(text) {
         if hex.is_empty() || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(Fault::NotANumber);
         }
@@ -277,6 +289,10 @@ mod tests {
         assert_eq!(truncated("1.5", SIZE, 8), Ok(1));
         assert_eq!(truncated("3kbit", SIZE, 8), Ok(384));
         assert_eq!(truncated("1.5Mbit", RATE, 1), Ok(1_500_000));
+        assert_eq!(truncated("0x10kb", SIZE, 8), Ok(16 << 10));
+        assert_eq!(truncated("0X1fb", SIZE, 8), Ok(0x1fb), "the b is a digit");
+        assert_eq!(truncated("0x", SIZE, 8), Err(Fault::UnknownUnit));
+        assert_eq!(truncated("0x1234567890abcdef1", SIZE, 8), Err(Fault::TooLarge));
         for (text, fault) in [("ms", Fault::NotANumber), (".", Fault::NotANumber), ("-1", Fault::NotANumber)] {
             assert_eq!(truncated(text, TIME, 1_000), Err(fault), "{text}");
         }
@@ -314,7 +330,7 @@ mod tests {
     fn whole_numbers_take_the_suffix_that_tc_prints() {
         assert_eq!(whole("1000p", "p"), Ok(1000));
         assert_eq!(whole("1000", "p"), Ok(1000));
-        assert_eq!(whole("0x3ff", ""), Ok(1023));
+        assert_eq!((whole("0x3ff", ""), whole("0X3FF", "p")), (Ok(1023), Ok(1023)));
         assert_eq!(whole("010", ""), Err(Fault::Octal));
         assert_eq!(whole("-1", "p"), Err(Fault::NotANumber));
         assert_eq!(whole("+1", "p"), Err(Fault::NotANumber));

@@ -71,7 +71,7 @@ impl Kept {
             let delta = words.max.saturating_sub(words.min).max(1);
             probability = f64::from((u32::MAX >> plog).wrapping_mul(delta)) / 4_294_967_296.0;
         }
-        // What none of the values gives is assumed, and said to be.
+        // The other parameters are assumed, and a warning names them.
         let names: &[&str] = match (self.ewma, self.plog, self.scell_log) {
             (None, ..) => &NAMES[3..],
             (_, Some(_), Some(_)) => NAMES,

@@ -64,11 +64,14 @@ impl Spec {
             Span(u64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(rate.0.max(1))).unwrap_or(u64::MAX));
         let ms =
             |span: Span| format!("{:.3}", span.as_millis_f64()).trim_end_matches('0').trim_end_matches('.').to_string();
+        // The memory that a packet takes is more than its length.
+        let has_memory = self.values().iter().any(|(name, _)| *name == "memory_limit");
+        let memory = if has_memory { " memory_limit 2bdp" } else { "" };
         (lasts < rtt).then(|| {
             let lasts = Span(lasts.0 / 100_000 * 100_000);
             format!(
                 "{}'s default limit of {limit} lasts {} ms at {rate}, less than the longest RTT, {} ms: a few flows may not keep \
-                 the link busy; such a link needs a limit, as in: limit 1bdp",
+                 the link busy; such a link needs a larger one, as in: limit 1bdp{memory}",
                 self.kind(),
                 ms(lasts),
                 ms(rtt)
