@@ -102,8 +102,9 @@ def test_every_loss_is_a_drop_of_its_hop_and_its_flow(world: str, words: str, so
     file.write_text(file.read_text().replace("[[flow]]", f'reverse = {{ impair = "{words}" }}\n[[flow]]'))
     run = played(sojourn, file, world)
     there, back = run["hops"]["b"], run["hops"]["b.reverse"]
+    assert there["drops"] > 100
     for hop in (there, back):
-        assert hop["drops"] == hop["drops_by_reason"]["loss"] > 100
+        assert hop["drops"] == hop["drops_by_reason"]["loss"]
         assert hop["stats"]["drops"] == 0, "the discipline has dropped none"
     assert run["flows"][0]["drops"] == there["drops"] + back["drops"]
     if "duplicate" not in words:
