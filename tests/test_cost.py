@@ -1,4 +1,4 @@
-"""What runs cost: the estimate of `check`, the warning of `run`, and the refusal of what does not fit."""
+"""The cost of runs: the estimate of `check`, the warning of `run`, and the refusal of what does not fit."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ fn check_devices(counted: &str, scenario: &Scenario) -> io::Result<()> {
             [device, .., "stalled_ns", stalled, "drops", _] if is_stalled(device, stalled, scenario) => {
                 return invalid(format!(
                     "the link of device {device} stood still for {stalled} ns while packets waited, because the guest \
-                     cannot send so many packets a second: expected longer packets or a lower rate \
+                     cannot send that number of packets a second: expected longer packets or a lower rate \
                      (docs/explanation/kernel-link.md)"
                 ));
             }
@@ -416,6 +416,9 @@ mod tests {
         assert!(says(stalled, "device hop0r stood still for 1000001 ns while packets waited"));
         let shaped = plan(text.replace("10mbit\"", "10mbit\"\nqdisc = \"tbf rate 9mbit burst 10k latency 50ms\""));
         assert!(check_devices(stalled, &shaped).is_ok(), "a shaper lets packets wait by intention");
-        assert!(says("h1 packets 7 bytes 900 busy_ns 8 stalled_ns 0 drops 2", "device h1 dropped 2 packets that no queue held"));
+        assert!(says(
+            "h1 packets 7 bytes 900 busy_ns 8 stalled_ns 0 drops 2",
+            "device h1 dropped 2 packets that no queue held"
+        ));
     }
 }
