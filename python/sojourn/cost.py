@@ -106,7 +106,7 @@ def memory_text(size: float) -> str:
 
 def machine_bytes() -> int:
     """The memory of this machine in bytes."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
 def _round(packets: float) -> int:
