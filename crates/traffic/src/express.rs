@@ -186,7 +186,7 @@ mod tests {
             datagrams(&plan.scenario(0).expect("a sound run"))
         };
         let cbr = |rate: &str, size| format!("[[flow]]\nkind = \"cbr\"\nrate = \"{rate}\"\nsize = {size}\n");
-        assert_eq!(refusal(&cbr("1.2gbit", 50)), None);
+        assert_eq!(refusal(&cbr("1.1gbit", 50)), None);
         assert_eq!(refusal(&cbr("29gbit", 1250)), None);
         let small = refusal(&cbr("1.3gbit", 50)).expect("a reason");
         assert!(small.contains("3.3 million datagrams a second"), "{small}");
