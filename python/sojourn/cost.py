@@ -106,10 +106,10 @@ def memory_text(size: float) -> str:
 
 def machine_bytes() -> int:
     """The memory of this machine in bytes."""
-    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return int(os.sysconf("SC_PAGE_SIZE")) * int(os.sysconf("SC_PHYS_PAGES"))
 
 
 def _round(packets: float) -> int:
     """A number with two digits that is not greater."""
-    size = 10 ** max(len(str(int(packets))) - 2, 0)
+    size = int(10 ** max(len(str(int(packets))) - 2, 0))
     return int(packets) // size * size
