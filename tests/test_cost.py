@@ -1,4 +1,4 @@
-"""What runs cost: the estimate of `check`, the warning of `run`, and the refusal of what does not fit."""
+"""Estimates and warnings before a run: its cost, and what would mislead."""
 
 from __future__ import annotations
 
@@ -45,8 +45,10 @@ def test_a_run_costs_about_what_is_estimated(sojourn: Run, tmp_path: Path) -> No
 
 def test_runs_that_take_long_or_much_memory_are_warned_about(tmp_path: Path) -> None:
     assert cost.warnings(cost.of(load(scenario(tmp_path, "100mbit", "fq_codel")))) == []
-    [long] = cost.warnings(cost.of(load(scenario(tmp_path, "1gbit", "fq_codel", duration="1h"))))
-    assert "a run takes at most 31 min of CPU time" in long
+    hour = scenario(tmp_path, "1gbit", "fq_codel", duration="1h")
+    assert cost.warnings(cost.of(load(hour))) == []
+    [long] = cost.warnings(cost.of(load(hour, seeds=20)))
+    assert "a run takes at most 31 s of CPU time, 10 min for all 20" in long
     large = scenario(tmp_path, "100mbit", "pfifo limit 4294967295", STREAM, "20s")
     [said] = cost.warnings(cost.of(load(large)))
     assert "about 2 GB of memory for packets, most of it in queue l" in said
@@ -65,3 +67,16 @@ def test_a_run_that_memory_does_not_hold_is_refused_with_the_bound(
     huge = scenario(tmp_path, "1gbit", "pfifo limit 4294967295", STREAM.replace("count", ""), "2000s")
     assert "needs about" in sojourn("run", huge, "-f", "json", code=2).stderr
     assert "needs about" in sojourn("check", huge).stderr
+
+
+def test_a_trace_without_an_opportunity_within_the_run_is_named_and_drawn(sojourn: Run, tmp_path: Path) -> None:
+    (tmp_path / "late.down").write_text("5000\n6000\n")
+    file = tmp_path / "late.toml"
+    file.write_text(
+        'duration = "1s"\n[[hop]]\nname = "l"\nrate = { trace = "late.down" }\ndelay = "5ms"\n'
+        'reverse = { rate = "1mbit" }\n[[flow]]\nkind = "bulk"\n'
+    )
+    for words in (("check",), ("run", "--out", tmp_path / "out")):
+        said = sojourn(*words, file)
+        assert "the trace has no opportunity within the run, which lasts 1s: no packet can leave" in said.stderr
+    assert (tmp_path / "out" / "report.html").is_file()

@@ -215,7 +215,7 @@ class Plan:
     def disciplines(self, index: int) -> list[str]:
         """The disciplines of a run, each once, as lines for `tc`."""
     def cost(self, index: int) -> tuple[float, float, str, float]:
-        """What a run costs: transmissions of packets at most, packets held at once, and the queue that holds most of
+        """The cost of a run: transmissions of packets at most, packets held at once, and the queue that holds most of
         them with its number.
         """
     def kernel_hz(self, index: int) -> int:

@@ -1,4 +1,4 @@
-"""What runs cost at most, before they are played: CPU time and memory, from the rates, the limits and the duration."""
+"""Estimates the CPU time and the memory of runs before they are played, from rates, limits and the duration."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from sojourn import _core
 from sojourn.words import number_text, time_text
 
-NS_OF_TRANSMISSION = {"sim": 70.0, "kernel": 5000.0}
-"""CPU time of a packet's transmission, in nanoseconds, by world. Measured on one core: the simulator takes 40 (pfifo) to
-90 (cake), a guest 3000 to 6000. In the world `live` a run takes its duration."""
+NS_OF_TRANSMISSION = {"sim": 70.0, "kernel": 3000.0}
+"""CPU time of a packet's transmission in nanoseconds, by world. Measured on one core: the simulator takes 40 with pfifo
+and 90 with cake, and a guest 2700. In the world `live` a run takes its duration.
+"""
 BYTES_OF_PACKET = 100
-"""Memory of a packet in flight or in a queue of the simulator, with its sender's state. Measured with 4.5 million packets
-in a queue: 448 MB."""
+"""Memory of a packet in flight or in a queue of the simulator, with its sender's state. Measured: 448 MB for 4.5
+million packets in a queue.
+"""
 LONG_S = 300.0
 """Runs that may take more CPU seconds than this together are warned about."""
 LARGE_BYTES = 1e9
@@ -69,9 +71,8 @@ def refusal(plan: _core.Plan, index: int) -> str | None:
         return None
     others = max(held - queued, 0.0)
     room = there / BYTES_OF_PACKET - others
-    advice = (
-        f"a limit of at most {_round(room)} packets" if room >= 1 else "a lower rate, a shorter base RTT or fewer hops"
-    )
+    limit = f"a limit of at most {_round(room)} packets"
+    advice = limit if room >= 1 else "a lower rate, a shorter base RTT or fewer hops"
     return (
         f"needs about {memory_text(asked)} of memory for {number_text(held / 1e6)} million packets, of which "
         f"{number_text(queued / 1e6)} million wait in queue {queue}; this machine has {memory_text(there)}: expected "
@@ -105,10 +106,10 @@ def memory_text(size: float) -> str:
 
 def machine_bytes() -> int:
     """The memory of this machine in bytes."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return int(os.sysconf("SC_PAGE_SIZE")) * int(os.sysconf("SC_PHYS_PAGES"))
 
 
 def _round(packets: float) -> int:
     """A number with two digits that is not greater."""
-    size = 10 ** max(len(str(int(packets))) - 2, 0)
+    size = int(10 ** max(len(str(int(packets))) - 2, 0))
     return int(packets) // size * size

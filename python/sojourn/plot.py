@@ -445,6 +445,9 @@ def origin(combinations: Sequence[Case]) -> str:
 def rate_scale(steps: Mapping[str, Sequence[float]]) -> tuple[float, float, bool]:
     """Limits of the axis of a link's rate (`mbit`, from each `time_s` on), and whether it is logarithmic."""
     top, low = max(steps["mbit"]), _least_shown(steps)
+    if top == 0:
+        # A trace that has no opportunity within the run.
+        return 0.0, 1.0, False
     return (low / 3, top * 5, True) if top / low > 5 else (0.0, top * 1.6, False)
 
 

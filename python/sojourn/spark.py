@@ -18,7 +18,8 @@ def chart(link: Mapping[str, Any], duration_s: float) -> list[str]:
     least, mean, top = (link[f"{which}_mbit"] * scale for which in ("min", "mean", "max"))
     least = 0 if link["min_mbit"] <= OUTAGE_MBIT else least
     lines = [f"{link['name']}: rate in {unit}: min {least:.3g}, mean {mean:.3g}, max {top:.3g}"]
-    levels = [round(rate * scale / top * HEIGHT * 8) for rate in link["mbit"]]
+    # A trace may have no opportunity within the run.
+    levels = [round(rate * scale / (top or 1.0) * HEIGHT * 8) for rate in link["mbit"]]
     for row in reversed(range(HEIGHT)):
         cells = "".join(EIGHTHS[min(max(level - row * 8, 0), 8)] for level in levels)
         lines.append(f"{f'{top:.3g}' if row == HEIGHT - 1 else '':>8} │{cells}".rstrip())

@@ -1,4 +1,4 @@
-//! What a run costs at most: the packets that its links can transmit, and about how many packets it holds at once.
+//! The cost of a run: the packets that its links transmit at most, and about how many packets it holds at once.
 //!
 //! The numbers follow from rates, delays and limits, without playing anything. They are made for the question whether a run
 //! fits into a machine's time and memory, not for a forecast: traffic that does not fill its links costs less.
@@ -34,10 +34,9 @@ pub(crate) fn of(described: &Description) -> Cost {
     for (index, hop) in described.hops.iter().enumerate() {
         let both = [Direction::Right, Direction::Left];
         let [right, left] = both.map(|way| Load::of(described, index, way));
-        for (name, link, own, other) in [
-            (hop.name.clone(), &hop.right, &right, &left),
-            (format!("{}.reverse", hop.name), &hop.left, &left, &right),
-        ] {
+        for (name, link, own, other) in
+            [(hop.name.clone(), &hop.right, &right, &left), (format!("{}.reverse", hop.name), &hop.left, &left, &right)]
+        {
             let capacity = path::carried(&link.rate, described.duration) as f64 / f64::from(link.wire_bytes(PACKET));
             cost.transmissions += own.packets(capacity) + other.answers(hop, described.duration);
             let queued = own.queued(link, described.duration);

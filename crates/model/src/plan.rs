@@ -140,7 +140,7 @@ impl Plan {
         described.map(|one| one.host).map_err(|error| error.in_file(&self.file))
     }
 
-    /// What run number `run` costs. No workload is drawn to find it.
+    /// The cost of run number `run`. No workload is drawn to find it.
     ///
     /// # Errors
     /// As [`Plan::scenario`]. Panics if there is no such run.

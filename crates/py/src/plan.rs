@@ -332,7 +332,7 @@ impl Plan {
         })
     }
 
-    /// What a run costs: transmissions at most, packets held at once, and the queue that holds most of them with its
+    /// The cost of a run: transmissions at most, packets held at once, and the queue that holds most of them with its
     /// number.
     fn cost(&self, py: Python<'_>, index: usize) -> PyResult<(f64, f64, String, f64)> {
         let cost = py.detach(|| self.plan.cost(index)).map_err(bug)?;

@@ -5,6 +5,7 @@ use sojourn_core::qdisc::linux::{Version, in_linux};
 use sojourn_core::qdisc::tc::Spec;
 use sojourn_core::tcp::{AckPolicy, Cc, HyStart, Recovery, Windows};
 use sojourn_model::scenario::{Capacity, Link, Scenario};
+use sojourn_model::workload::stream::Transport;
 use sojourn_model::workload::{App, Entry};
 
 use crate::job::{LinkKind, Mode};
@@ -21,6 +22,9 @@ pub struct Kernel {
 
 /// Upper limit on the entries of `flows`: each needs a 16-bit address of its own.
 const MOST_ENTRIES: usize = 60_000;
+/// Upper limit on the datagrams and echo requests that all flows together send in a second. With more of them, the guest's
+/// links stand still between packets.
+const MOST_DATAGRAMS: f64 = 3e6;
 /// Range of the MSS that a socket accepts (`TCP_MAXSEG`), in bytes, timestamps included.
 const MSS: std::ops::RangeInclusive<u32> = 88..=32_767;
 /// The largest MTU of a device, in bytes.
@@ -38,7 +42,26 @@ pub fn refusal(scenario: &Scenario, kernel: &Kernel, mode: Mode) -> Option<Strin
         let name = scenario.link_name(index);
         return Some(format!("hop {name}: pause: not with gso, whose packets are longer than its headroom expects"));
     }
-    scenario.workload.refusal_of_programs().or_else(|| flows(scenario))
+    scenario.workload.refusal_of_programs().or_else(|| flows(scenario)).or_else(|| datagrams(scenario))
+}
+
+/// Returns why the guest cannot send the scenario's datagrams at their times; `None` if it can.
+fn datagrams(scenario: &Scenario) -> Option<String> {
+    let a_second = |entry: &Entry| match &entry.app {
+        App::Stream(stream) if stream.transport == Transport::Udp => 1.0 / stream.interval.as_secs_f64(),
+        App::Pings { interval, .. } => 1.0 / interval.as_secs_f64(),
+        _ => 0.0,
+    };
+    let all: f64 = scenario.workload.entries.iter().map(a_second).sum();
+    let million = |number: f64| (number / 1e5).round() / 10.0;
+    (all > MOST_DATAGRAMS).then(|| {
+        format!(
+            "flows: {} million datagrams a second: the guest's links are exact up to {} million: expected lower rates, or \
+             larger packets",
+            million(all),
+            million(MOST_DATAGRAMS)
+        )
+    })
 }
 
 /// Returns the reason why real hosts cannot play the scenario's flows; `None` if they can.
@@ -147,5 +170,28 @@ fn entry(entry: &Entry) -> Option<String> {
             MSS.end() + 40 - tcp.header
         )),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sojourn_model::plan::{LoadOptions, Plan};
+
+    #[test]
+    fn more_datagrams_than_a_guest_can_send_are_refused_whatever_their_size() {
+        let refusal = |flows: &str| {
+            let text = format!("duration = \"1ms\"\n[[hop]]\nrate = \"100gbit\"\ndelay = \"1ms\"\n{flows}");
+            let plan = Plan::load("t.toml", text.as_bytes(), &LoadOptions::default()).expect("a sound file");
+            datagrams(&plan.scenario(0).expect("a sound run"))
+        };
+        let cbr = |rate: &str, size| format!("[[flow]]\nkind = \"cbr\"\nrate = \"{rate}\"\nsize = {size}\n");
+        assert_eq!(refusal(&cbr("1.1gbit", 50)), None);
+        assert_eq!(refusal(&cbr("29gbit", 1250)), None);
+        let small = refusal(&cbr("1.3gbit", 50)).expect("a reason");
+        assert!(small.contains("3.3 million datagrams a second"), "{small}");
+        assert!(refusal(&cbr("40gbit", 1250)).is_some());
+        assert!(refusal(&cbr("1gbit", 50).repeat(2)).is_some(), "all flows together");
+        assert_eq!(refusal("[[flow]]\nkind = \"bulk\"\n"), None);
     }
 }
