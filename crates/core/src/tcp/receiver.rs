@@ -22,7 +22,7 @@ use crate::tcp::compress::{BLOCKS_EXPECTED, Compress};
 use crate::tcp::delack::Pace;
 use crate::tcp::gro::Merge;
 use crate::tcp::window::{Seen, Window};
-use crate::tcp::{Ack, AckPolicy, Block, Cc, Config, Recovery};
+use crate::tcp::{Ack, AckPolicy, Block, Cc, Config, Counters, Recovery};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -170,8 +170,7 @@ struct Rare {
     early_ack: Option<Ack>,
     /// The compressed ACKs; `None` before the first hole.
     compress: Option<Compress>,
-    /// Segments that PAWS discarded (Linux `PAWSEstab`).
-    paws_estab: u64,
+    counters: Counters,
 }
 
 impl Receiver {
@@ -265,7 +264,7 @@ impl Receiver {
     /// Discards a segment and acknowledges at once (Linux `tcp_send_dupack`); a segment that had arrived before is reported as a
     /// duplicate. Neither ECN nor the delay of ACKs takes notice of it.
     fn discard(&mut self, seq: u32) -> bool {
-        self.rare.get_or_insert_default().paws_estab += 1;
+        self.rare.get_or_insert_default().counters.paws_estab += 1;
         if seq < self.rcv_nxt {
             self.enter_quickack(MAX_QUICKACKS);
             self.note_duplicate(seq);
@@ -275,9 +274,9 @@ impl Receiver {
         true
     }
 
-    /// The number of segments that PAWS has discarded (Linux `PAWSEstab`).
-    pub fn paws_estab(&self) -> u64 {
-        self.rare.as_ref().map_or(0, |rare| rare.paws_estab)
+    /// The counters of this end.
+    pub fn counters(&self) -> Counters {
+        self.rare.as_ref().map_or(Counters::default(), |rare| rare.counters)
     }
 
     /// A segment arrives that is not discarded. `echo` is the timestamp to echo if this segment is one that sets the echo.
@@ -707,6 +706,11 @@ impl Receiver {
 
     fn note_duplicate(&mut self, seq: u32) {
         self.duplicate = self.dsacks.then_some(seq);
+        if self.dsacks {
+            let is_old = seq < self.rcv_nxt;
+            let counters = &mut self.rare.get_or_insert_default().counters;
+            *(if is_old { &mut counters.dsack_old_sent } else { &mut counters.dsack_ofo_sent }) += 1;
+        }
     }
 
     /// Delivers the held block that is in order now.
@@ -1304,7 +1308,7 @@ mod tests {
         let mut old = |seq| {
             let answers = receiver.accept(Time(81_000_000), arrival(seq, true, 11_000, Ecn::Ce, false));
             let (ack, (blocks, count)) = (receiver.ack(), receiver.take_blocks());
-            (answers, ack.cum, ack.ts_first, blocks[..count].to_vec(), receiver.paws_estab())
+            (answers, ack.cum, ack.ts_first, blocks[..count].to_vec(), receiver.counters().paws_estab)
         };
         assert_eq!(old(6), (true, 6, 60_000, Vec::new(), 1));
         assert_eq!(old(8), (true, 6, 60_000, Vec::new(), 2), "nor is it held above a hole");
@@ -1336,7 +1340,10 @@ mod tests {
     fn without_timestamps_nothing_is_too_old() {
         let mut receiver = after_a_needless_retransmission(&Config { timestamps: false, ..Config::default() });
         receiver.accept(Time(81_000_000), arrival(6, true, 11_000, Ecn::NotEct, false));
-        assert_eq!((receiver.ack_now().cum, receiver.ack_now().ts_first, receiver.paws_estab()), (7, 11_000, 0));
+        assert_eq!(
+            (receiver.ack_now().cum, receiver.ack_now().ts_first, receiver.counters().paws_estab),
+            (7, 11_000, 0)
+        );
     }
 
     /// Timestamps wrap after 4295 s, so that a newer one looks older after half of that. Linux: TCP_PAWS_WRAP.
@@ -1348,7 +1355,7 @@ mod tests {
                 let now = Time(at_s * 1_000_000_000);
                 receiver.accept(now, arrival(seq, true, (now.0 / 1000) as u32, Ecn::NotEct, false));
             }
-            assert_eq!((receiver.next_expected(), receiver.paws_estab()), (2, 0), "{first_s} s, {pause_s} s");
+            assert_eq!((receiver.next_expected(), receiver.counters().paws_estab), (2, 0), "{first_s} s, {pause_s} s");
         }
     }
 
