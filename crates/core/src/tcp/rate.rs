@@ -230,7 +230,7 @@ impl RateSampler {
         }
     }
 
-    /// The ACK under way gives no sample (Linux `tcp_ack`, `old_ack`). What it delivers is counted all the same.
+    /// The ACK under way gives no sample (Linux `tcp_ack`, `old_ack`), but its deliveries remain counted.
     pub fn skip_ack(&mut self) {
         self.ack = AckInProgress::default();
     }
