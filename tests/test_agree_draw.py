@@ -67,8 +67,24 @@ def test_the_held_back_scenarios_are_others(draw: ModuleType) -> None:
         ("held-back-3", [1] * 40),
         ("held-back-4", [1] * 40),
         ("held-back-5", [1] * 40),
+        ("netem", [1] * 20),
     ],
 )
 def test_every_scenario_loads(folder: str, runs: list[int]) -> None:
     plans = [load(path) for path in sorted((ROOT / "experiments/agree" / folder).iterdir())]
     assert [len(plan) for plan in plans] == runs
+
+
+def test_the_netem_scenarios_are_what_was_drawn_with_each_impairment_once() -> None:
+    netem = program("experiments/agree/agree_netem.py")
+    wanted = netem.files()
+    assert {*(netem.FOLDER / "netem").iterdir(), netem.FOLDER / "netem.csv"} == set(wanted)
+    for path, text in wanted.items():
+        assert path.read_text(encoding="utf-8") == text, path.name
+    points = netem.drawn()
+    assert sorted((one.forward, one.back) for one in points) == sorted(
+        (one.forward, one.back) for one in netem.IMPAIRMENTS
+    )
+    assert {one.cc for one in points} == set(netem.CONTROLS)
+    assert [sum(one.discipline == each for one in points) for each in netem.DISCIPLINES] == [4] * 5
+    assert min(one.rate for one in points) < 2 < 75 < max(one.rate for one in points) <= 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +127,55 @@ def test_words_can_be_swept_and_none_is_a_value(sojourn: Run, tmp_path: Path) ->
     runs = json.loads(sojourn("run", file, "-f", "json").stdout)["runs"]
     assert [run["set"] for run in runs] == [{"hop.b.impair": ""}, {"hop.b.impair": "loss 1%"}]
     assert runs[0]["hops"]["b"]["drops"] == 0 < runs[1]["hops"]["b"]["drops"]
+
+
+REORDERED = """\
+duration = "21s"
+measure = ["5s", "end"]
+
+[[hop]]
+name = "link"
+rate = "50mbit"
+delay = "0.1ms"
+qdisc = "pfifo limit 1000"
+impair = "delay 50ms 10ms 25%"
+reverse = { impair = "delay 50ms" }
+
+[[flow]]
+kind = "bulk"
+start = "uniform 0s..1s"
+"""
+
+
+def runs_of_reordered(sojourn: Run, folder: Path, world: str, more: str = "") -> list[dict[str, Any]]:
+    """Runs of one CUBIC flow over a path whose jitter reorders."""
+    file = folder / "reordered.toml"
+    file.write_text(REORDERED + more)
+    runs: list[dict[str, Any]] = json.loads(sojourn("run", file, "--world", world, "--seeds", 4, "-f", "json").stdout)[
+        "runs"
+    ]
+    return runs
+
+
+def test_jitter_that_reorders_makes_tcp_discard_old_segments_unless_it_has_no_timestamps(
+    sojourn: Run, tmp_path: Path
+) -> None:
+    stamped = runs_of_reordered(sojourn, tmp_path, "sim")
+    bare = runs_of_reordered(sojourn, tmp_path, "sim", "[host]\ntimestamps = false\n")
+    for with_paws, without in zip(stamped, bare, strict=True):
+        assert with_paws["tcp"]["PAWSEstab"] > 300 > without["tcp"]["PAWSEstab"] == 0
+        assert with_paws["flows"][0]["goodput_mbit"] < 40 < 45 < without["flows"][0]["goodput_mbit"]
+    said = sojourn("run", tmp_path / "reordered.toml", "--stats", "--out", tmp_path / "out").stdout
+    assert re.search(r"\nTCP of all hosts\n  TcpExtPAWSEstab +0\n", said)
+
+
+def test_both_worlds_discard_as_many_old_segments(sojourn: Run, tmp_path: Path) -> None:
+    """The worlds draw other random numbers, so the means of four runs differ by chance, by less than a third."""
+    kernel_or_skip()
+
+    def means(world: str) -> tuple[float, float]:
+        runs = runs_of_reordered(sojourn, tmp_path, world)
+        goodput = sum(run["flows"][0]["goodput_mbit"] for run in runs) / len(runs)
+        return goodput, sum(run["tcp"]["PAWSEstab"] for run in runs) / len(runs)
+
+    assert means("sim") == pytest.approx(means("kernel"), rel=0.33)

@@ -47,6 +47,8 @@ HELD_BACK = {
     "held-back-4": "the last forty",
     "held-back-5": "the newest forty",
 }
+NETEM, NETEM_SEEDS = "netem", 5
+"""The scenarios with netem's words, all of which count, and their seeds."""
 LAST, NEWEST = "held-back-4", "held-back-5"
 """Those that the model was not changed for: with thirty seeds, and those that were drawn for today's, with ten."""
 FIRST_SEEDS, LAST_SEEDS = range(1, 11), range(21, 31)
@@ -259,7 +261,27 @@ def order(ranks: agree.Comparison) -> str:
     )
 
 
-def tables(done: agree.Comparison, ranks: agree.Comparison | None, held: Mapping[str, agree.Comparison]) -> str:
+def netems(found: agree.Comparison) -> list[str]:
+    """Formats the tables of the scenarios with netem's words; returns nothing if the kernel has played none."""
+    if not found.pairs:
+        return []
+    missing = unplayed(NETEM, found)
+    without = f" Not played in the kernel: {', '.join(missing)}." if missing else ""
+    return [
+        "## Netem's words",
+        f"{len(found.pairs)} scenarios of `{NETEM}/` with delay, jitter, reordering, duplication, loss and slots, "
+        f"{NETEM_SEEDS} seeds each. netem draws other random numbers in each world.{without}",
+        markdown(*words.summary_table(summaries(found.pairs))),
+        scenarios(found.pairs),
+    ]
+
+
+def tables(
+    done: agree.Comparison,
+    ranks: agree.Comparison | None,
+    held: Mapping[str, agree.Comparison],
+    netem: agree.Comparison,
+) -> str:
     """Formats all generated parts of the page."""
     classes, others = hard(), easy(done, "drawn")
     parts = [
@@ -287,6 +309,7 @@ def tables(done: agree.Comparison, ranks: agree.Comparison | None, held: Mapping
         for folder, comparison in held.items():
             parts += [f"### {HELD_BACK[folder].capitalize()}", scenarios(comparison.pairs)]
         parts += filter(None, (left_out(folder, comparison) for folder, comparison in held.items()))
+    parts += netems(netem)
     reasons = sorted({(one["file"], one["reason"]) for one in done.skipped})
     if reasons:
         parts += ["## Not compared", "\n".join(f"- {file}: {reason}" for file, reason in reasons)]
@@ -316,7 +339,8 @@ def main() -> int:
 
     done = compared("drawn", options.seeds)
     ranks = compared("ranks", options.ranks) if options.ranks else None
-    text = tables(done, ranks, {folder: compared(folder, options.seeds) for folder in HELD_BACK})
+    held = {folder: compared(folder, options.seeds) for folder in HELD_BACK}
+    text = tables(done, ranks, held, compared(NETEM, NETEM_SEEDS))
     if options.print:
         print(text)
         return 0

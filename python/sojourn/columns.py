@@ -121,6 +121,8 @@ COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
      "their pages, pings or transfers"),
     ("jain", JAIN, "Jain's index over goodputs, and over the shares of packets dropped"),
     ("losses", LOSSES, "loss events of all bulk flows, and the share of the flows that lose in one"),
+    ("tcp", pa.map_(TEXT, INT), "counters of the hosts' TCP over the whole run, by Linux's names: `tcp['PAWSEstab']`; "
+     "null if nobody counted"),
     ("startup", pa.struct(WINDOW), "hops, flows, jain and losses before the measuring window; null without"),
     ("versions", pa.map_(TEXT, TEXT), "sojourn's version, the kernel's, and the digests of disciplines of yours"),
 )  # fmt: skip
@@ -205,9 +207,12 @@ def _wrong(kind: pa.DataType, value: Any, address: str) -> str:
 
 
 def of_result(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns `hops`, `flows`, `groups`, `jain`, `losses` and `startup` of a run's entry."""
+    """The columns `hops`, `flows`, `groups`, `jain`, `losses`, `tcp` and `startup` of a run's entry."""
     startup = result["startup"]
-    return _of_window(result) | {"startup": None if startup is None else _of_window(startup)}
+    return _of_window(result) | {
+        "tcp": result.get("tcp"),
+        "startup": None if startup is None else _of_window(startup),
+    }
 
 
 def result_of(row: Mapping[str, Any], *, world: str, set: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,6 +224,7 @@ def result_of(row: Mapping[str, Any], *, world: str, set: Mapping[str, Any]) -> 
         "set": dict(set),
         "duration_s": row["duration_s"],
         **_window_of(row),
+        "tcp": row["tcp"],
         "startup": None if startup is None else _window_of(startup),
     }
 

@@ -219,7 +219,7 @@ class RunsInMemory:
 
 # ---- in a store ----
 
-STORED = ("seed", "duration_s", "versions", "hops", "flows", "jain", "losses", "startup")
+STORED = ("seed", "duration_s", "versions", "hops", "flows", "jain", "losses", "tcp", "startup")
 """Columns of a store that a record is made from."""
 
 

@@ -104,7 +104,7 @@ WIDTH = 80
 
 
 def of_runs(runs: Sequence[records.RunRecord]) -> str:
-    """Returns the counters of each shown queue, from the first seed of each combination."""
+    """Returns the counters of each shown queue and of TCP, from the first seed of each combination."""
     lines: list[str] = []
     for hop in queues.shown_in([record.result for record in runs]):
         groups = cases.case_list(runs)
@@ -115,7 +115,20 @@ def of_runs(runs: Sequence[records.RunRecord]) -> str:
             seed = f", seed {one.first.seed}" if len(one.runs) > 1 else ""
             label = f", {one.label_at(hop)}" if len(groups) > 1 else ""
             lines += ["", *_wrapped(f"{hop}{label}{seed}", ""), *text(cases.qdisc_of(one.first, hop), found)]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_tcp(runs)])
+
+
+def _tcp(runs: Sequence[records.RunRecord]) -> Iterator[str]:
+    """The counters of the hosts' TCP as `nstat` prints them, from the first seed of each combination."""
+    groups = cases.case_list(runs)
+    for one in groups:
+        found = one.first.result.get("tcp")
+        if found is None:
+            continue
+        seed = f", seed {one.first.seed}" if len(one.runs) > 1 else ""
+        label = f", {one.label}" if len(groups) > 1 else ""
+        yield from ["", *_wrapped(f"TCP of all hosts{label}{seed}", "")]
+        yield from (f"  TcpExt{name:<26} {value}" for name, value in found.items())
 
 
 def text(line: str, stats: Stats) -> list[str]:

@@ -84,6 +84,13 @@ pub enum Wait {
     Drawn(Distribution, Span, Span),
 }
 
+impl Params {
+    /// Returns whether packets may leave in another order than that in which they came.
+    pub fn reorders(&self) -> bool {
+        self.jitter > Span::ZERO || (self.delay > Span::ZERO && self.gap > 0)
+    }
+}
+
 impl Default for Params {
     /// No impairments.
     fn default() -> Self {

@@ -11,6 +11,7 @@ use crate::units::Span;
 mod bursts;
 mod cc;
 mod compress;
+mod counters;
 mod delack;
 mod gro;
 mod half_open;
@@ -29,13 +30,16 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod tlp;
+mod ts_recent;
 mod undo;
 mod window;
 
 pub use cc::{Cc, HyStart, Windows};
+pub use counters::Counters;
 pub use half_open::HalfOpen;
 pub use receiver::{Arrival, Receiver};
 pub use sender::Sender;
+pub use ts_recent::{Age, TsRecent};
 
 /// When a receiver acknowledges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -42,7 +42,7 @@ pub use flow::{FlowMeter, FlowReport, FlowSeries, FlowSetup, FlowState, FlowWind
 pub use histogram::Histogram;
 pub use link::{DropCounts, LinkMeter, LinkReport, LinkSeries, LinkSetup, LinkWindow};
 pub use nic::NicMeter;
-pub use output::{BINS, Output, flow_reports, flow_setup, link_setup};
+pub use output::{BINS, Output, flow_reports, flow_setup, link_setup, tcp_object};
 pub use pause::PauseMeter;
 pub use report::{Jain, Results, RunReport};
 pub use stream::StreamSetup;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Map, Value};
+use sojourn_core::tcp::Counters;
 use sojourn_model::records::PacketRecord;
 use sojourn_model::scenario::Scenario;
 use sojourn_model::workload::stream::{Transport, UDP_HEADERS};
@@ -24,8 +26,16 @@ pub struct Output {
     pub flows: Vec<FlowReport>,
     /// Per-packet records if requested: link after link, in the order of their fates.
     pub packets: Vec<PacketRecord>,
+    /// Counters of the hosts' TCP over the whole run, by Linux's names; `None` if nobody has counted.
+    pub tcp: Option<Map<String, Value>>,
     /// Number of events that the engine handled.
     pub events: u64,
+}
+
+/// Counters of TCP as an object, by Linux's names.
+pub fn tcp_object(counters: &Counters) -> Map<String, Value> {
+    let values = Counters::NAMES.into_iter().zip(counters.values());
+    values.map(|(name, value)| (name.to_owned(), value.into())).collect()
 }
 
 /// Configuration of a link's meter.

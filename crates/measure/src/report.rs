@@ -22,6 +22,8 @@ pub struct RunReport {
     /// The measures of the measuring window.
     #[serde(flatten)]
     pub main: Results,
+    /// Counters of the hosts' TCP over the whole run, by Linux's names; `null` if nobody has counted.
+    pub tcp: Option<Map<String, Value>>,
     /// The measures of start-up; `null` when measuring starts at zero.
     pub startup: Option<Results>,
 }
@@ -51,6 +53,7 @@ impl RunReport {
             set,
             duration_s: duration.0 as f64 / S,
             main,
+            tcp: None,
             startup: startup.map(|(hops, flows)| Results { groups: early_groups, ..Results::new(hops, flows, rtt) }),
         }
     }
@@ -204,7 +207,7 @@ mod tests {
     fn the_json_has_every_key_that_scripts_rely_on_in_order() {
         let json = serde_json::to_value(report(0, &[flow("bulk0", "bulk", 0, (9, 1, 0))])).expect("plain numbers");
         let keys = |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>().join(" ");
-        assert_eq!(keys(&json), "world seed set duration_s hops flows groups jain losses startup");
+        assert_eq!(keys(&json), "world seed set duration_s hops flows groups jain losses tcp startup");
         assert_eq!(keys(&json["hops"]), "bottleneck bottleneck.reverse");
         assert_eq!(
             keys(&json["flows"][0]),

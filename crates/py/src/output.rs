@@ -29,6 +29,7 @@ impl Output {
     /// Wraps the output of a finished run.
     pub fn new(world: &str, scenario: &Scenario, set: Map<String, Value>, output: sojourn_measure::Output) -> Output {
         let report = RunReport::new(world, scenario.seed, set, scenario.duration, &output.links, &output.flows);
+        let report = RunReport { tcp: output.tcp.clone(), ..report };
         let rates = output.links.iter().enumerate().map(|(index, link)| match &scenario.link(index).rate {
             Capacity::Steps(_) => link.series.rate_columns(),
             Capacity::Trace(trace) => trace_rates(trace, scenario.duration),

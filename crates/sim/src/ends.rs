@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 
 use sojourn_core::cache::Cache;
 use sojourn_core::packet::Packet as _;
-use sojourn_core::tcp::{Ack, Arrival, Block, Config, HalfOpen, Receiver, Recovery};
+use sojourn_core::tcp::{Ack, Arrival, Block, Config, Counters, HalfOpen, Receiver, Recovery};
 use sojourn_core::units::{Span, Time};
 
 use crate::packet::{ACK, BLOCKS, CLOSING, CWR, FULL, OPENING, PSH, Packet, Parts, SYN, TWIN, stamp};
@@ -59,13 +59,13 @@ pub struct AckOptions {
     blocks: [Block; 3],
     /// The receiver's window in segments if it is tuned; otherwise the maximum.
     pub window: u32,
-    /// Time of departure, as a [`stamp`].
-    pub left: u32,
+    /// Time of departure, as a [`stamp`]; `None` if there is no content.
+    pub left: Option<u32>,
 }
 
 impl AckOptions {
     /// No content.
-    pub const NONE: AckOptions = AckOptions { blocks: [Block { start: 0, end: 0 }; 3], window: u32::MAX, left: 0 };
+    pub const NONE: AckOptions = AckOptions { blocks: [Block { start: 0, end: 0 }; 3], window: u32::MAX, left: None };
 
     /// The SACK blocks in use.
     pub fn blocks(&self) -> &[Block] {
@@ -103,12 +103,14 @@ pub struct Received {
 }
 
 impl Ends {
-    /// Creates the storage, with capacity for this number of connections.
-    pub fn new(connections: usize) -> Ends {
+    /// Creates the storage, with capacity for this number of connections. `stamps`: every ACK carries the time of its
+    /// departure.
+    pub fn new(connections: usize, stamps: bool) -> Ends {
         Ends {
             ends: Vec::with_capacity(connections),
             handshakes: Vec::with_capacity(connections),
             entries: Vec::with_capacity(connections),
+            sacks: Sacks { stamps, ..Sacks::default() },
             ..Ends::default()
         }
     }
@@ -144,6 +146,13 @@ impl Ends {
     #[inline]
     pub fn entry(&self, conn: u32) -> u32 {
         self.entries[conn as usize]
+    }
+
+    /// Returns the counters of all receivers together.
+    pub fn counters(&self) -> Counters {
+        let mut all = Counters::default();
+        self.ends.iter().for_each(|end| all += end.tcp.counters());
+        all
     }
 
     /// Returns the lane of the receiver's ACKs.
@@ -400,7 +409,7 @@ impl End {
     #[inline(always)]
     fn packet(&mut self, now: Time, ack: &Ack, sacks: &mut Sacks) -> Packet {
         let packet = self.plain.acknowledging(now, ack);
-        if !self.tcp.says_more() {
+        if !self.tcp.says_more() && !sacks.stamps {
             return packet;
         }
         let (mut blocks, count) = self.tcp.take_blocks();
@@ -411,7 +420,7 @@ impl End {
                 *block = Block::default();
             }
         }
-        let place = sacks.put(AckOptions { blocks, window, left: stamp(now) });
+        let place = sacks.put(AckOptions { blocks, window, left: Some(stamp(now)) });
         // RFC 2018 §3: two bytes, and eight per block, padded to a multiple of four.
         if count > 0 { packet.with_blocks(place | BLOCKS, 4 + 8 * count as u16) } else { packet.with_blocks(place, 0) }
     }
@@ -423,12 +432,14 @@ struct Sacks {
     free: Vec<u32>,
     /// Slots of duplicated packets of which one copy has arrived.
     halves: BTreeSet<u32>,
+    /// Every ACK has a slot, and in it the time of its departure.
+    stamps: bool,
 }
 
 impl Default for Sacks {
     fn default() -> Self {
         // Slot 0 means "nothing".
-        Sacks { slots: vec![AckOptions::NONE], free: Vec::new(), halves: BTreeSet::new() }
+        Sacks { slots: vec![AckOptions::NONE], free: Vec::new(), halves: BTreeSet::new(), stamps: false }
     }
 }
 

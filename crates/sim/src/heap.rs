@@ -140,7 +140,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Output, Stopped> {
         count: 0,
         links: (0..links).map(|index| link(scenario, index, options)).collect(),
         access: access.collect(),
-        ends: Ends::new(scenario.workload.entries.len()),
+        ends: setup::ends(scenario, scenario.workload.entries.len()),
         flows: setup::flows(scenario, options),
         link_due: vec![Time::NEVER; links],
         ack_due: Vec::new(),

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use sojourn_core::tcp::Counters;
 use sojourn_core::units::{Span, Time};
 use sojourn_model::scenario::Scenario;
 use sojourn_model::workload::driver::{self, Data, Driver, End, Observation, Stack};
@@ -21,6 +22,11 @@ pub struct Hosts<'a> {
 }
 
 impl<'a> Hosts<'a> {
+    /// Returns the counters of all senders together.
+    pub fn counters(&self) -> Counters {
+        self.senders.counters()
+    }
+
     /// Creates the hosts of a run, before any application starts. `series` asks for samples of cwnd and srtt.
     pub fn new(scenario: &'a Scenario, topology: &'a Topology, series: bool) -> Hosts<'a> {
         Hosts { driver: Driver::new(scenario), senders: Senders::new(scenario, topology, series) }

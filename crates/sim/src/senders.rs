@@ -5,7 +5,7 @@ use sojourn_core::access::AccessLink;
 use sojourn_core::cache::Cache;
 use sojourn_core::packet::{Ecn, Packet as _};
 use sojourn_core::rng::Rng;
-use sojourn_core::tcp::{Ack, Block, Config, Run, Sender};
+use sojourn_core::tcp::{Ack, Age, Block, Config, Counters, Run, Sender, TsRecent};
 use sojourn_core::units::{Span, Time};
 use sojourn_model::scenario::Scenario;
 use sojourn_model::workload::Entry;
@@ -14,7 +14,7 @@ use sojourn_model::workload::driver::{Data, End};
 use crate::ends::{AckOptions, SYN_BYTES};
 use crate::flow_hash::flow_hash;
 use crate::net::Net;
-use crate::packet::{CLOSING, CWR, DATA, FULL, PSH, Packet, Parts, RETRANSMIT, SYN, since, stamp};
+use crate::packet::{ACK, CLOSING, CWR, DATA, FULL, PSH, Packet, Parts, RETRANSMIT, SYN, since, stamp};
 use crate::prefetch::Processor;
 use crate::topology::Topology;
 
@@ -38,6 +38,7 @@ struct Conn {
     sender: Sender,
     /// The time at which the SYN-ACK arrived, as a [`stamp`]. `None` for the sender of an accepter.
     answered: Option<u32>,
+    ts_recent: TsRecent,
 }
 
 impl Conn {
@@ -215,10 +216,17 @@ impl<'a> Senders<'a> {
     #[inline(always)]
     pub fn receive(&mut self, now: Time, packet: Packet, options: &AckOptions, net: &mut impl Net) {
         let conn = &mut self.conns[packet.conn() as usize];
-        if options.window != u32::MAX {
-            conn.rwnd = options.window;
-            conn.full = conn.full.with_rtt(since(now, options.left));
-            conn.answered = None;
+        if let Some(left) = options.left {
+            let window = if options.window == u32::MAX { conn.rwnd } else { options.window };
+            match conn.ts_recent.validate(now, &Ack { window, ..packet.ack() }, left, &conn.sender) {
+                Age::Discarded if packet.code() == ACK => return,
+                Age::New if options.window != u32::MAX => {
+                    conn.rwnd = options.window;
+                    conn.full = conn.full.with_rtt(since(now, left));
+                    conn.answered = None;
+                }
+                _ => {}
+            }
         }
         self.acknowledge(now, packet.conn(), packet.ack(), options.blocks(), net);
         if packet.code() == CLOSING {
@@ -272,6 +280,13 @@ impl<'a> Senders<'a> {
         if repairs {
             sender.prefetch_scoreboard(&Processor);
         }
+    }
+
+    /// Returns the counters of all senders together.
+    pub fn counters(&self) -> Counters {
+        let mut all = Counters::default();
+        self.conns.iter().for_each(|conn| all += conn.ts_recent.counters());
+        all
     }
 
     /// Returns the row of a connection.
@@ -415,7 +430,19 @@ impl<'a> Senders<'a> {
         let tsq = entry.tcp.tsq.filter(|_| !self.uplinks.is_empty());
         let sender = Sender::new(&Config { seed, tsq, ..entry.tcp });
         let (armed, answered, endless) = (Time::NEVER, None, false);
-        self.conns.push(Conn { sender, entry: row, full, header, endless, rwnd, armed, connection, answered });
+        let ts_recent = TsRecent::default();
+        self.conns.push(Conn {
+            sender,
+            entry: row,
+            full,
+            header,
+            endless,
+            rwnd,
+            armed,
+            connection,
+            answered,
+            ts_recent,
+        });
         conn
     }
 }
@@ -439,9 +466,19 @@ mod tests {
         sender.write(14_480);
         while sender.poll_transmit(at).is_some() {}
         let full = Packet::from(Parts { kind: DATA, ..Parts::default() }).with_rtt(rtt);
-        let armed = Time::NEVER;
-        let mut conn =
-            Conn { full, sender, entry: 0, rwnd: 9, connection: 0, header: 52, endless: false, armed, answered: None };
+        let (armed, ts_recent) = (Time::NEVER, TsRecent::default());
+        let mut conn = Conn {
+            full,
+            sender,
+            entry: 0,
+            rwnd: 9,
+            connection: 0,
+            header: 52,
+            endless: false,
+            armed,
+            answered: None,
+            ts_recent,
+        };
         let later = at + Span::from_millis(300);
         assert_eq!(
             conn.full_for_retransmit(later, Span::ZERO).rtt_us(),

@@ -2,7 +2,7 @@
 
 use sojourn_core::rng::Rng;
 use sojourn_core::units::{Span, Time};
-use sojourn_measure::{FlowMeter, FlowSetup, LinkReport, LinkSetup, flow_reports, flow_setup, link_setup};
+use sojourn_measure::{FlowMeter, FlowSetup, LinkReport, LinkSetup, flow_reports, flow_setup, link_setup, tcp_object};
 use sojourn_model::records::{Fate, PacketRecord};
 use sojourn_model::scenario::Scenario;
 use sojourn_model::workload::Entry;
@@ -48,6 +48,12 @@ fn flow(scenario: &Scenario, entry: &Entry, options: &Options) -> FlowSetup {
     FlowSetup { bins, ..setup }
 }
 
+/// Creates the receivers of a run. If the path may reorder ACKs, all of them carry the time of their departure.
+pub fn ends(scenario: &Scenario, connections: usize) -> Ends {
+    let mut links = (0..scenario.hops.len() * 2).map(|index| scenario.link(index));
+    Ends::new(connections, links.any(|link| link.impair.as_ref().is_some_and(|impair| impair.reorders())))
+}
+
 /// The state at the end of a run.
 pub struct EndState<'a> {
     /// The meters of the entries.
@@ -82,8 +88,11 @@ pub fn output(
         flows[entry as usize].watched(at, seen);
     }
     let unfinished = hosts.unfinished();
+    let mut counters = ends.counters();
+    counters += hosts.counters();
+    let tcp = Some(tcp_object(&counters));
     // With many connections, their memory is needed for the reports.
     drop((ends, hosts));
     let flows = flow_reports(scenario, flows, unfinished, |entry| flow(scenario, entry, options));
-    Output { links: reports, flows, packets, events }
+    Output { links: reports, flows, packets, tcp, events }
 }

@@ -165,7 +165,7 @@ fn output(scenario: &Scenario, engine: Engine) -> Output {
 fn digest(output: &Output) -> (Vec<PacketRecord>, String) {
     let links: Vec<_> = output.links.iter().map(|l| (&l.main, &l.startup, l.series.columns())).collect();
     let flows: Vec<_> = output.flows.iter().map(|f| (&f.main, &f.startup, f.series.columns())).collect();
-    (output.packets.clone(), format!("{links:?} {flows:?}"))
+    (output.packets.clone(), format!("{links:?} {flows:?} {:?}", output.tcp))
 }
 
 fn assert_engines_agree(name: &str, scenario: &Scenario) -> Output {
@@ -293,6 +293,21 @@ fn impaired(words: &str) -> Output {
     scenario.hops[0].right.impair = Some(Box::new(impair));
     scenario.hops[0].left.impair = scenario.hops[0].right.impair.clone();
     assert_engines_agree(words, &scenario)
+}
+
+/// Jitter that reorders, in each direction and in both: the engines agree on what PAWS discards at either end.
+#[test]
+fn jitter_makes_paws_discard_segments_and_acks() {
+    for (right, left) in [("delay 20ms 8ms", ""), ("", "delay 20ms 8ms"), ("delay 20ms 8ms", "delay 20ms 8ms 25%")] {
+        let mut scenario = dumbbell("pfifo limit 200");
+        let impair = |words: &str| (!words.is_empty()).then(|| Box::new(words.parse().expect("netem's words")));
+        (scenario.hops[0].right.impair, scenario.hops[0].left.impair) = (impair(right), impair(left));
+        let output = assert_engines_agree(&format!("{right}, back {left}"), &scenario);
+        let discarded = |output: &Output| output.tcp.as_ref().expect("it counts")["PAWSEstab"].as_u64();
+        assert!(discarded(&output) > Some(10), "{right}, back {left}: {:?}", output.tcp);
+        scenario.workload.entries.iter_mut().for_each(|entry| entry.tcp.timestamps = false);
+        assert_eq!(discarded(&assert_engines_agree("without timestamps", &scenario)), Some(0));
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, mount};
 use serde_json::{Map, Value, json};
+use sojourn_core::tcp::Counters;
 
 use crate::flows;
 use crate::os::Workers;
@@ -59,8 +60,8 @@ pub fn read_byte_limits(cards: &[PathBuf], folder: &Path) -> io::Result<()> {
     fs::OpenOptions::new().create(true).append(true).open(folder.join(BYTE_LIMITS))?.write_all(lines.as_bytes())
 }
 
-/// Returns the counters of our devices (`devices`) and of the routers' queue disciplines (`tc -s qdisc`, `tc -s
-/// class`). With `all`, also those of the hosts' disciplines, of `ip -s link` and of the protocols. These are optional
+/// Returns the counters of our devices (`devices`), of the hosts' TCP, and of the routers' queue disciplines (`tc -s
+/// qdisc`, `tc -s class`). With `all`, also those of the hosts' disciplines, of `ip -s link` and of the protocols. These are optional
 /// because starting a program takes as long as some thousand packets.
 ///
 /// # Errors
@@ -81,7 +82,24 @@ pub fn read(devices: &str, places: &[Place], workers: &Workers, all: bool) -> io
     }
     // `late_ns` concerns the guest's timers and is not a counter of the network.
     let devices: Vec<&str> = devices.lines().filter(|line| !line.starts_with("late_ns")).collect();
-    Ok(json!({ "devices": devices, "places": found }))
+    Ok(json!({ "devices": devices, "places": found, "tcp": tcp(places, workers)? }))
+}
+
+/// Returns the sums of TCP's counters over all namespaces, for those that a simulator's TCP has too.
+fn tcp(places: &[Place], workers: &Workers) -> io::Result<Map<String, Value>> {
+    let mut sums = [0; Counters::NAMES.len()];
+    for &place in places {
+        let said = workers.inside(place, || fs::read_to_string("/proc/thread-self/net/netstat"))?;
+        add_counters(&mut sums, &protocols(&said));
+    }
+    Ok(Counters::NAMES.into_iter().zip(sums).map(|(name, sum)| (name.to_owned(), sum.into())).collect())
+}
+
+/// Adds a namespace's counters; those that are zero are missing.
+fn add_counters(sums: &mut [u64], protocols: &Value) {
+    for (sum, name) in sums.iter_mut().zip(Counters::NAMES) {
+        *sum += protocols[format!("TcpExt:{name}")].as_str().and_then(|value| value.parse().ok()).unwrap_or(0);
+    }
 }
 
 /// The name of a namespace among the counters.
@@ -120,6 +138,9 @@ mod tests {
     fn counters_have_their_protocols_name() {
         let text = "Tcp: InSegs OutSegs\nTcp: 7 0\nTcpExt: TCPHPHits\nTcpExt: 3\n";
         assert_eq!(protocols(text), json!({ "Tcp:InSegs": "7", "TcpExt:TCPHPHits": "3" }));
+        let mut sums = [1; Counters::NAMES.len()];
+        add_counters(&mut sums, &protocols("TcpExt: TCPHPHits PAWSEstab\nTcpExt: 3 1727\n"));
+        assert_eq!(sums, [1728, 1, 1]);
         assert_eq!(parsed("[1]".into()), json!([1]));
         assert_eq!(parsed("no json".into()), json!("no json"));
     }

@@ -94,7 +94,8 @@ pub fn output(
         report.main.stats = stats(scenario, &network, index, mode, &counted);
         report
     });
-    Ok(Output { links: links.collect(), flows: flows.finish(), packets, events: seen.count() as u64 })
+    let tcp = counted["tcp"].as_object().cloned();
+    Ok(Output { links: links.collect(), flows: flows.finish(), packets, tcp, events: seen.count() as u64 })
 }
 
 /// Converts the guest's clock to a time of the run.

@@ -128,7 +128,9 @@ Examples:
 @qdisc_module_option
 @set_options
 @out_option("Where results go (a new folder).")
-@click.option("-s", "--stats", is_flag=True, help="Print each discipline's counters too, as 'tc -s qdisc show' does.")
+@click.option(
+    "-s", "--stats", is_flag=True, help="Print counters too: of each discipline as 'tc -s', of TCP as 'nstat'."
+)
 @baseline_option
 @click.option("--packets", is_flag=True, help="Record every packet too (large files); needs a results folder.")
 @executor_options

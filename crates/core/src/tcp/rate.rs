@@ -230,6 +230,11 @@ impl RateSampler {
         }
     }
 
+    /// The ACK under way gives no sample (Linux `tcp_ack`, `old_ack`), but its deliveries remain counted.
+    pub fn skip_ack(&mut self) {
+        self.ack = AckInProgress::default();
+    }
+
     /// This segment is lost.
     pub fn lose(&mut self, seq: u32) -> Loss {
         self.lost += 1;

@@ -9,6 +9,10 @@
 //! the change at once. As in Linux, the ACK of the segment itself follows at once; without `quickack` that ACK is delayed like any
 //! other. Prague's receiver counts marks with accurate ECN (RFC 9768): in the ACE field, without the option that counts bytes.
 //!
+//! A segment whose timestamp is older than the one that the receiver echoes, by more than a millisecond, is discarded and answered at
+//! once (PAWS, RFC 7323 §5; Linux `tcp_validate_incoming`). Where a path reorders, this happens to what was sent before a
+//! retransmission and arrives after it.
+//!
 //! Deviation: if the marking changes with an out-of-order segment, its mark is reported together with the segments before it.
 
 use crate::cache::{Cache, LINE};
@@ -18,7 +22,7 @@ use crate::tcp::compress::{BLOCKS_EXPECTED, Compress};
 use crate::tcp::delack::Pace;
 use crate::tcp::gro::Merge;
 use crate::tcp::window::{Seen, Window};
-use crate::tcp::{Ack, AckPolicy, Block, Cc, Config, Recovery};
+use crate::tcp::{Ack, AckPolicy, Block, Cc, Config, Counters, Recovery};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -28,8 +32,21 @@ use core::mem::offset_of;
 const DELACK: Span = Span::from_millis(200);
 /// Linux's TCP_MAX_QUICKACKS.
 const MAX_QUICKACKS: u32 = 16;
+/// Linux's TCP_PAWS_WINDOW in ms: a timestamp may be older by this much.
+const PAWS_WINDOW: i64 = 1;
+/// Linux's TCP_PAWS_WRAP, 2147 s, by [`ts_clock`]: an echoed timestamp this old says nothing, since by then half the range of
+/// timestamps (2^32 µs) has passed.
+const PAWS_WRAP: u32 = 1999;
+/// No segment has set the echoed timestamp.
+const NO_TS_RECENT: u32 = u32::MAX;
 /// Blocks kept in order of recency; three fit into an ACK with a timestamp (RFC 2018 §3).
 const RECENT: usize = 4;
+
+/// The clock of `ts_recent_stamp`: units of 2^30 ns, about a second.
+#[inline(always)]
+fn ts_clock(now: Time) -> u32 {
+    (now.0 >> 30) as u32
+}
 
 /// A segment at its receiver.
 #[derive(Clone, Copy, Debug)]
@@ -104,6 +121,8 @@ pub struct Receiver {
     pace: Pace,
     /// The duplicate segment that the next ACK reports.
     duplicate: Option<u32>,
+    /// When `ts_first` was last set, by [`ts_clock`]; [`NO_TS_RECENT`] before that (Linux `ts_recent_stamp`, there in seconds).
+    ts_recent_stamp: u32,
     due_full: u8,
     /// The next ACK is sent at once, quick or not (Linux ICSK_ACK_NOW).
     at_once: bool,
@@ -117,6 +136,8 @@ pub struct Receiver {
     merges: bool,
     /// `held` is not empty.
     holds: bool,
+    /// Segments carry timestamps, so that old ones are discarded (PAWS).
+    timestamps: bool,
     /// The number of blocks in `recent`.
     recent_len: u8,
     feedback: Feedback,
@@ -148,9 +169,10 @@ struct Rare {
     window: Option<Window>,
     /// Segments that the network card merges and hands up together.
     merge: Option<Merge>,
-    /// The compressed ACKs.
-    compress: Compress,
     early_ack: Option<Ack>,
+    /// The compressed ACKs; `None` before the first hole.
+    compress: Option<Compress>,
+    counters: Counters,
 }
 
 impl Receiver {
@@ -180,6 +202,7 @@ impl Receiver {
             tune_due: if rare.window.is_some() { Time::ZERO } else { Time::NEVER },
             merges,
             holds: false,
+            timestamps: config.timestamps,
             due,
             due_full,
             at_once: false,
@@ -197,6 +220,7 @@ impl Receiver {
             ts_first: 0,
             ts_last: 0,
             deadline: Time::NEVER,
+            ts_recent_stamp: NO_TS_RECENT,
             pace: Pace::new(config),
             held: VecDeque::new(),
             recent: [Block::default(); RECENT],
@@ -211,17 +235,72 @@ impl Receiver {
     /// A segment arrives. Returns whether [`Receiver::ack`] must be sent at once.
     #[inline(always)]
     pub fn accept(&mut self, now: Time, arrival: Arrival) -> bool {
-        let Arrival { seq, full, pushed, ts, .. } = arrival;
+        if self.ts_first.wrapping_sub(arrival.ts).cast_signed() > 0 {
+            return self.accept_older(now, &arrival);
+        }
+        self.accept_valid(now, &arrival, arrival.ts)
+    }
+
+    /// Like [`Receiver::accept`], for a segment that was sent before the one whose timestamp is echoed: PAWS (RFC 7323 §5.3). `R1`
+    /// is Linux's `tcp_validate_incoming`. A segment that passes leaves the echo as it is if its millisecond is older (R3).
+    #[cold]
+    #[inline(never)]
+    fn accept_older(&mut self, now: Time, arrival: &Arrival) -> bool {
+        let late = self.late_ms(now, arrival.ts);
+        if late > PAWS_WINDOW {
+            return self.discard(arrival.seq);
+        }
+        let echo = if late > 0 { self.ts_first } else { arrival.ts };
+        self.accept_valid(now, arrival, echo)
+    }
+
+    /// By how many ms the timestamp is older than the echoed one, on Linux's clock of whole ms. Zero if there are no timestamps, or
+    /// if the echoed one is too old itself.
+    fn late_ms(&self, now: Time, ts: u32) -> i64 {
+        let is_known = self.ts_recent_stamp != NO_TS_RECENT;
+        if !self.timestamps || !is_known || ts_clock(now) - self.ts_recent_stamp >= PAWS_WRAP {
+            return 0;
+        }
+        let now_us = now.0 / 1000;
+        let sent_ms = |ts: u32| {
+            let age_us = (now_us as u32).wrapping_sub(ts).cast_signed();
+            (now_us.cast_signed() - i64::from(age_us)).div_euclid(1000)
+        };
+        (sent_ms(self.ts_first) - sent_ms(ts)).max(0)
+    }
+
+    /// Discards a segment and acknowledges at once (Linux `tcp_send_dupack`); a segment that had arrived before is reported as a
+    /// duplicate. Neither ECN nor the delay of ACKs takes notice of it.
+    fn discard(&mut self, seq: u32) -> bool {
+        self.rare.get_or_insert_default().counters.paws_estab += 1;
+        if seq < self.rcv_nxt {
+            self.enter_quickack(MAX_QUICKACKS);
+            self.note_duplicate(seq);
+        }
+        self.release_acks();
+        self.discharge();
+        true
+    }
+
+    /// The counters of this end.
+    pub fn counters(&self) -> Counters {
+        self.rare.as_ref().map_or(Counters::default(), |rare| rare.counters)
+    }
+
+    /// A segment arrives that is not discarded. `echo` is the timestamp to echo if this segment is one that sets the echo.
+    #[inline(always)]
+    fn accept_valid(&mut self, now: Time, arrival: &Arrival, echo: u32) -> bool {
+        let &Arrival { seq, full, pushed, ts, .. } = arrival;
         if self.watchful {
-            self.watch(now, &arrival);
+            self.watch(now, arrival);
         }
         self.ts_last = ts;
         if seq != self.rcv_nxt || self.holds {
-            return self.out_of_order(now, seq, ts, arrival.rtt_us);
+            return self.out_of_order(now, seq, echo, arrival.rtt_us);
         }
         self.rcv_nxt += 1;
         if self.pending == 0 {
-            self.ts_first = ts;
+            (self.ts_first, self.ts_recent_stamp) = (echo, ts_clock(now));
         }
         self.pending += 1;
         self.pending_full += u32::from(full);
@@ -266,7 +345,7 @@ impl Receiver {
             return None;
         }
         let flushes = self.merge().is_some_and(|merge| merge.is_holding());
-        if !flushes && !self.at_once && self.rare.as_deref().is_none_or(|rare| !rare.compress.is_holding()) {
+        if !flushes && !self.at_once && !self.compresses() {
             self.pace.missed();
         }
         Some(self.ack_now())
@@ -555,16 +634,18 @@ impl Receiver {
     /// its ACK is compressed. Returns whether an ACK must be sent.
     #[cold]
     #[inline(never)]
-    fn out_of_order(&mut self, now: Time, seq: u32, ts: u32, rtt_us: u32) -> bool {
+    fn out_of_order(&mut self, now: Time, seq: u32, echo: u32, rtt_us: u32) -> bool {
         if self.tune_due > now && self.tune_due < Time::NEVER {
-            self.tune(now, seq, ts, rtt_us);
+            self.tune(now, seq, self.ts_last, rtt_us);
         }
         if self.tune_due < Time::NEVER {
             self.tune_due = Time::ZERO;
         }
+        // Linux `tcp_data_queue`: a duplicate whose ACK still waits is not reported any more.
+        self.duplicate = None;
         if seq == self.rcv_nxt {
             if self.pending == 0 {
-                self.ts_first = ts;
+                (self.ts_first, self.ts_recent_stamp) = (echo, ts_clock(now));
             }
             let before = self.rcv_nxt - self.pending;
             self.rcv_nxt += 1;
@@ -591,7 +672,7 @@ impl Receiver {
             } else if seq + 1 >= self.rcv_nxt - self.pending {
                 // RFC 7323 §4.3: a segment that ends at or above the last ACK (as in Linux) updates the echoed timestamp. If an ACK
                 // was lost and its segment is retransmitted, the next ACK therefore gives the RTT of the retransmission.
-                self.ts_first = ts;
+                (self.ts_first, self.ts_recent_stamp) = (echo, ts_clock(now));
             }
         }
         self.release_acks();
@@ -605,7 +686,7 @@ impl Receiver {
         if self.comp_sack_nr == 0 || self.quick_acks > 0 || self.at_once || self.early {
             return false;
         }
-        let compress = &mut self.rare.get_or_insert_default().compress;
+        let compress = self.rare.get_or_insert_default().compress.get_or_insert_default();
         if forgets && compress.is_holding() {
             return false;
         }
@@ -638,16 +719,27 @@ impl Receiver {
 
     /// An ACK is sent now. It replaces the ACKs that waited because of merging or compression.
     fn release_acks(&mut self) {
-        if let Some(merge) = self.merge() {
+        let Some(rare) = &mut self.rare else { return };
+        if let Some(merge) = &mut rare.merge {
             merge.flushed();
         }
-        if let Some(rare) = &mut self.rare {
-            rare.compress.sent();
+        if let Some(compress) = &mut rare.compress {
+            compress.sent();
         }
+    }
+
+    /// Returns whether ACKs wait because of compression.
+    fn compresses(&self) -> bool {
+        self.rare.as_ref().and_then(|rare| rare.compress.as_ref()).is_some_and(Compress::is_holding)
     }
 
     fn note_duplicate(&mut self, seq: u32) {
         self.duplicate = self.dsacks.then_some(seq);
+        if self.dsacks {
+            let is_old = seq < self.rcv_nxt;
+            let counters = &mut self.rare.get_or_insert_default().counters;
+            *(if is_old { &mut counters.dsack_old_sent } else { &mut counters.dsack_ofo_sent }) += 1;
+        }
     }
 
     /// Delivers the held block that is in order now.
@@ -752,12 +844,12 @@ mod tests {
         Receiver::new(&Config { acks, quickack, cc: Cc::Fixed(20), ..bounded() })
     }
 
-    /// Feeds full segments, 1 ms apart. Returns the segments that were acknowledged at once.
+    /// Feeds full segments, 1 ms apart, all with the same timestamp. Returns the segments that were acknowledged at once.
     fn feed(receiver: &mut Receiver, from_ms: u64, seqs: impl IntoIterator<Item = u32>) -> Vec<u32> {
         let mut acked = Vec::new();
         for (i, seq) in seqs.into_iter().enumerate() {
             let now = Time((from_ms + i as u64) * 1_000_000);
-            if receiver.accept(now, arrival(seq, true, 1000 * i as u32, Ecn::NotEct, false)) {
+            if receiver.accept(now, arrival(seq, true, 0, Ecn::NotEct, false)) {
                 acked.push(seq);
             }
         }
@@ -945,7 +1037,8 @@ mod tests {
     #[test]
     fn the_last_segment_waits_for_the_ato() {
         let mut receiver = receiver(AckPolicy::Delayed, true);
-        feed(&mut receiver, 1, 0..17);
+        feed(&mut receiver, 1, 0..16);
+        assert!(!receiver.accept(Time(17_000_000), arrival(16, true, 16_000, Ecn::NotEct, false)));
         assert_eq!(receiver.next_event(), Time(60_000_000), "40 ms after 17 ms, and that at a tick");
         assert_eq!(receiver.on_timer(Time(59_999_999)), None);
         let ack = receiver.on_timer(Time(60_000_000)).unwrap();
@@ -1288,5 +1381,87 @@ mod tests {
             !receiver.accept(Time(u64::from(us) * 1000), arrival)
         });
         assert_eq!(delayed.map(|(seq, ..)| seq).collect::<Vec<u32>>(), [21, 23]);
+    }
+
+    /// Segments 0 to 5 have arrived. 5 was sent again at 60 ms, without need: 6 and later ones were sent at 11 ms.
+    fn after_a_needless_retransmission(config: &Config) -> Receiver {
+        let mut receiver = Receiver::new(config);
+        for (seq, ts) in [(0, 10_000), (1, 10_000), (2, 10_000), (3, 10_000), (4, 10_000), (5, 60_000)] {
+            receiver.accept(Time(80_000_000), arrival(seq, true, ts, Ecn::NotEct, false));
+        }
+        receiver.ack_now();
+        receiver.take_blocks();
+        receiver
+    }
+
+    /// `tcp_validate_incoming`, `tcp_send_dupack`: answered at once, and reported as a duplicate only if it is below the ACK.
+    #[test]
+    fn rfc7323_5_a_segment_that_is_older_than_the_echoed_timestamp_is_discarded_and_answered() {
+        let mut receiver = after_a_needless_retransmission(&Config::default());
+        let mut old = |seq| {
+            let answers = receiver.accept(Time(81_000_000), arrival(seq, true, 11_000, Ecn::Ce, false));
+            let (ack, (blocks, count)) = (receiver.ack(), receiver.take_blocks());
+            (answers, ack.cum, ack.ts_first, blocks[..count].to_vec(), receiver.counters().paws_estab)
+        };
+        assert_eq!(old(6), (true, 6, 60_000, Vec::new(), 1));
+        assert_eq!(old(8), (true, 6, 60_000, Vec::new(), 2), "nor is it held above a hole");
+        assert_eq!(old(5), (true, 6, 60_000, [Block { start: 5, end: 6 }].to_vec(), 3));
+    }
+
+    /// `tcp_paws_check` with TCP_PAWS_WINDOW, in whole milliseconds; `tcp_replace_ts_recent` has no such tolerance.
+    #[test]
+    fn rfc7323_5_a_timestamp_may_be_a_millisecond_older_but_is_not_echoed_then() {
+        for (ts, cum, echo) in [(58_999, 6, 60_000), (59_000, 7, 60_000), (60_100, 7, 60_100)] {
+            let mut receiver = after_a_needless_retransmission(&Config::default());
+            receiver.accept(Time(81_000_000), arrival(6, true, ts, Ecn::NotEct, false));
+            let ack = receiver.ack_now();
+            assert_eq!((ack.cum, ack.ts_first), (cum, echo), "{ts}");
+        }
+    }
+
+    #[test]
+    fn what_paws_discards_changes_neither_the_echo_of_marks_nor_the_delay_of_acks() {
+        for cc in [Cc::Cubic, Cc::Dctcp, Cc::Prague] {
+            let mut receiver = after_a_needless_retransmission(&Config { ecn: true, cc, ..Config::default() });
+            let before = receiver.ack().ace;
+            receiver.accept(Time(81_000_000), arrival(6, true, 11_000, Ecn::Ce, true));
+            assert_eq!((receiver.ack().ace, receiver.is_early()), (before, false), "{cc:?}");
+        }
+    }
+
+    #[test]
+    fn without_timestamps_nothing_is_too_old() {
+        let mut receiver = after_a_needless_retransmission(&Config { timestamps: false, ..Config::default() });
+        receiver.accept(Time(81_000_000), arrival(6, true, 11_000, Ecn::NotEct, false));
+        assert_eq!(
+            (receiver.ack_now().cum, receiver.ack_now().ts_first, receiver.counters().paws_estab),
+            (7, 11_000, 0)
+        );
+    }
+
+    /// Timestamps wrap after 4295 s, so that a newer one looks older after half of that. Linux: TCP_PAWS_WRAP.
+    #[test]
+    fn after_half_the_range_of_timestamps_or_without_one_to_compare_with_nothing_is_too_old() {
+        for (first_s, pause_s) in [(0, 2146), (0, 2148), (0, 3000), (0, 4290), (3000, 1), (4294, 2)] {
+            let mut receiver = Receiver::new(&Config::default());
+            for (seq, at_s) in [(0, first_s), (1, first_s + pause_s)] {
+                let now = Time(at_s * 1_000_000_000);
+                receiver.accept(now, arrival(seq, true, (now.0 / 1000) as u32, Ecn::NotEct, false));
+            }
+            assert_eq!((receiver.next_expected(), receiver.counters().paws_estab), (2, 0), "{first_s} s, {pause_s} s");
+        }
+    }
+
+    /// `tcp_data_queue` clears `rx_opt.dsack`: a duplicate is reported only if its ACK is sent before the next segment arrives.
+    #[test]
+    fn a_duplicate_whose_ack_waits_is_forgotten_when_another_segment_arrives() {
+        let mut receiver = compressing();
+        rush(&mut receiver, 18..24);
+        assert_eq!(rush(&mut receiver, [20]), []);
+        let own = receiver.clone().on_timer(receiver.next_event()).map(|_| receiver.clone().take_blocks().0[0]);
+        assert_eq!(own, Some(Block { start: 20, end: 21 }));
+        assert_eq!(rush(&mut receiver, [24]), []);
+        assert!(receiver.on_timer(receiver.next_event()).is_some());
+        assert_eq!(receiver.take_blocks().0[0], Block { start: 18, end: 25 });
     }
 }

@@ -135,6 +135,19 @@ impl Sender {
         self.tcp.stream.truncate(self.tcp.snd_nxt);
     }
 
+    /// Returns whether Linux discards an ACK that was sent `late_ms` before one that has arrived (`tcp_disordered_ack_check`): only
+    /// a duplicate that does not widen the window may be older, by an RTO on a clock of 1200 Hz (`tcp_tsval_replay`).
+    pub(super) fn discards(&self, ack: &Ack, late_ms: u64) -> bool {
+        let widens = self.tcp.snd_una.saturating_add(ack.window) > self.tcp.wnd_end;
+        let is_replay = late_ms > self.tcp.rto.timeout().0 * 1200 / 1_000_000_000;
+        ack.cum != self.tcp.snd_una || widens || is_replay
+    }
+
+    /// Returns whether segments carry timestamps.
+    pub(super) fn has_timestamps(&self) -> bool {
+        self.tcp.timestamps
+    }
+
     /// An ACK arrives, with up to three SACK blocks, the most recent first.
     #[inline(always)]
     pub fn on_ack(&mut self, now: Time, ack: &Ack, blocks: &[Block]) -> Acked {
@@ -554,6 +567,25 @@ fn micros(now: Time) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `old_ack` in `tcp_ack`: SACK blocks count, and they alone; there is no RTT sample, and the timer stays.
+    #[test]
+    fn an_ack_below_snd_una_says_only_what_is_sacked() {
+        let mut sender = Sender::new(&Config::default());
+        let at = Time(100_000_000);
+        sender.establish(at, Some(Span::from_millis(50)));
+        sender.write(1448 * 40);
+        while sender.poll_transmit(at).is_some() {}
+        let ack = Ack { cum: 7, ts_first: 100_000, ts_last: 100_000, window: 1000, ..Ack::default() };
+        sender.on_ack(Time(160_000_000), &ack, &[]);
+        let (before, deadline) = (sender.clone(), sender.next_event());
+        let old = Ack { cum: 5, ts_first: 100_000, ts_last: 100_000, window: 9, ..Ack::default() };
+        assert_eq!(sender.on_ack(Time(161_000_000), &old, &[]), Acked::default());
+        assert_eq!((sender.acked(), sender.cwnd(), sender.next_event()), (7, before.cwnd(), deadline));
+        assert_eq!(sender.on_ack(Time(161_000_000), &old, &[Block { start: 9, end: 10 }]), Acked::default());
+        assert!(sender.is_sacked(9) && !sender.is_sacked(8));
+        assert_eq!((sender.acked(), sender.cwnd()), (7, before.cwnd()));
+    }
 
     /// Linux `tcp_ack_update_rtt`, `tcp_rtt_tsopt_us`: the RTT of a retransmitted segment is taken from the timestamp, in milliseconds.
     #[test]

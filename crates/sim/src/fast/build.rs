@@ -10,7 +10,6 @@ use super::engine::{Fabric, Source};
 use super::lines::{LaneEnds, Line};
 use super::prefetch::{Batch, CROWD};
 use super::stations::{Frames, Station};
-use crate::ends::Ends;
 use crate::link::Link;
 use crate::schedule::{CLOCK, Slot, Slots};
 use crate::shortcuts::{self, LinkCuts, ShortCuts, Target};
@@ -55,7 +54,7 @@ pub fn fabric(scenario: &Scenario, topology: &Topology, options: &Options) -> Fa
         changes: changes(scenario).into(),
         changes_slot: fixed.changes,
         access: access.collect(),
-        ends: Ends::new(connections),
+        ends: setup::ends(scenario, connections),
         delayed_acks: DelayedAcks::new(topology.steady.len(), connections, ranks, fixed.delayed_acks),
         batch,
         senders: Timers::default(),

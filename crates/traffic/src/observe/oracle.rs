@@ -49,7 +49,7 @@ fn obvious(scenario: &Scenario, mode: Mode, played: &Played, seen: &[u8], keep: 
     let links = links.collect();
     let flows = flows(scenario, played, &seen, &list, keep);
     list.retain(|record| keep.packets && record.end < scenario.duration);
-    Output { links, flows, packets: list, events: seen.len() as u64 }
+    Output { links, flows, packets: list, tcp: None, events: seen.len() as u64 }
 }
 
 /// Finds a connection by linear search: the last one of the record's entry and port that was opened before the packet

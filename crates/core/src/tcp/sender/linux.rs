@@ -2,7 +2,7 @@
 //!
 //! Facts: `tcp_ack`, `tcp_fastretrans_alert`, `tcp_process_loss` and `tcp_enter_loss` of Linux 7.3's tcp_input.c.
 //!
-//! Deviations: an ACK that arrives after a newer one is treated as a duplicate of the newer; a receiver never reneges on a SACK.
+//! Deviation: a receiver never reneges on a SACK.
 
 use super::rate_based::{self, Report};
 use super::tcp_sock::{Due, Rexmit, TcpSock};
@@ -84,6 +84,10 @@ impl LinuxRecovery {
         let prior_in_flight = tcp.inflight();
         tcp.cwnd_validate(prior_in_flight);
         tcp.bursts.begin();
+        if ack.cum < tcp.snd_una {
+            self.on_old_ack(tcp, now, ack, blocks);
+            return Acked::default();
+        }
         let (payload, sacktag, mut result) = self.clean_rtx_queue(tcp, now, ack, blocks);
         tcp.ack_update_rtt(now, ack, result.newly_acked, &sacktag);
         self.check_sack_reordering(tcp, &sacktag);
@@ -103,6 +107,21 @@ impl LinuxRecovery {
         self.cong_control(tcp, now, ack, payload, prior_in_flight, &result);
         tcp.clean = tcp.is_ca_open() && tcp.board.is_clean() && tcp.is_plain() && self.tlp.end_seq.is_none();
         Acked { payload, rtt: (result.newly_acked > 0 && tcp.rtt_us > 0).then(|| tcp.last_rtt()) }
+    }
+
+    /// Handles an ACK below SND.UNA (`old_ack` in `tcp_ack`). Only its SACK blocks count: they may show losses and end a recovery,
+    /// but neither RTT, timers nor the window follow from it.
+    #[cold]
+    #[inline(never)]
+    fn on_old_ack(&mut self, tcp: &mut TcpSock, now: Time, ack: &Ack, blocks: &[Block]) {
+        if blocks.is_empty() {
+            return;
+        }
+        let (_, sacktag, result) = self.clean_rtx_queue(tcp, now, ack, blocks);
+        self.check_sack_reordering(tcp, &sacktag);
+        self.fastretrans_alert(tcp, now, &mut AckResult { ece: false, ..result });
+        rate_based::skip_ack(&mut tcp.rate_based);
+        tcp.clean = tcp.is_ca_open() && tcp.board.is_clean() && tcp.is_plain() && self.tlp.end_seq.is_none();
     }
 
     /// A short cut for the most common ACK of a recovery. Such an ACK only SACKs segments that are above all SACKed ones and were

@@ -63,6 +63,14 @@ pub(super) fn sacked(rate_based: &mut Option<Box<RateBased>>, seq: u32) {
     }
 }
 
+/// The ACK under way gives no sample.
+pub(super) fn skip_ack(rate_based: &mut Option<Box<RateBased>>) {
+    if let Some(rate_based) = rate_based {
+        rate_based.sampler.skip_ack();
+        rate_based.losses.clear();
+    }
+}
+
 /// This segment is lost.
 pub(super) fn lost(rate_based: &mut Option<Box<RateBased>>, seq: u32) {
     if let Some(rate_based) = rate_based {
