@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
 import json
 import os
 import re
@@ -335,3 +337,26 @@ def test_new_and_a_shorter_duration_say_what_to_set_too(sojourn: Run, tmp_path: 
     assert 'measure = ["10s", "end"]: ' in refused.stderr
     assert 'such as ["500ms", "end"]; a run that is made shorter needs another measure too' in refused.stderr
     sojourn("check", "line.toml", "--set", "duration=5s", "--set", 'measure=["500ms", "end"]')
+
+
+def test_no_description_is_cut_at_80_columns(sojourn: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in ((), ("kernel",)):
+        said = sojourn(*words, "--help").stdout
+        commands = said[said.index("Commands:") :].splitlines()[1:]
+        assert len(commands) >= 3
+        assert not [line for line in commands if line.endswith("...")]
+
+
+def test_claims_are_listed_and_named_by_paper(sojourn: Run) -> None:
+    rows = list(csv.DictReader(io.StringIO(sojourn("list", "claims", "-f", "csv", cwd=ROOT).stdout)))
+    assert {row["claim"].split("/")[0] for row in rows} == {"000", "001", "002", "003", "004"}
+    assert len({row["claim"] for row in rows}) == len(rows)
+    assert all(row["says"] and row["worlds"] for row in rows)
+    for row in (rows[0], rows[-1]):
+        ((experiment, chosen),) = claims.select((row["claim"],), ROOT / "experiments")
+        paper, _, claim = row["claim"].partition("/")
+        assert experiment.name.startswith(paper)
+        assert claim in [one.id for one in chosen]
+    missing = sojourn("claims", "001/K1", "--check", cwd=ROOT, code=2)
+    assert 'no paper or claim is called "001/K1"' in missing.stderr

@@ -90,6 +90,10 @@ def test_a_queue_that_stays_empty_before_a_slower_hop_is_named(sojourn: Run, tmp
         (("--qdisc", "codel", "--hop", "hom"), "--hop = hom: expected one of fast, fast.reverse, home, home.reverse"),
         (("--hop", "home"), "--hop = home: expected --qdisc 'LINE' with it"),
         (("--qdisc", "fq_codle"), "fq_codel"),
+        (
+            ("--set", 'hop.home.qdisc=["codel", "pie"]'),
+            "expected one line; to compare several: sojourn run two --qdisc 'codel' --qdisc 'pie'",
+        ),
         (("--qdisc", "codel", "--set", "hop.home.down.qdisc=pie"), "--qdisc gives the lines of home"),
     ],
 )

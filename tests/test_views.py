@@ -25,7 +25,7 @@ from sojourn.cases import Address, Cases, Flow, users_of
 from sojourn.cli import tables
 from sojourn.cli.agree import _tables as show_agreement
 from sojourn.errors import Refusal
-from sojourn.means import student
+from sojourn.means import Mean, student
 from sojourn.plan import load
 from sojourn.store import Store
 from sojourn.until import FEWEST_SEEDS, Until
@@ -129,9 +129,7 @@ def check_rows_against_json(cases: Cases, text: str, runs: list[dict[str, Any]])
                 if column.path != "goodput_mbit":
                     mean = mean_in_json(runs, chosen, one.queue, column.path)
                     assert mean is not None
-                    value = mean * column.scale
-                    count = column.digits > 3 and value >= 100
-                    expected.append(table.number(round(value) if count else value, table.shown_digits(column, value)))
+                    expected.append(table.cell(Mean(mean, None, 1), column)[0])
             at = [place for place, column in enumerate(one.columns) if column.path != "goodput_mbit"]
             shown_cells = [re.split(r" ±|[*!]| \(", cells[place])[0] for place in at]
             assert shown_cells == expected

@@ -134,7 +134,8 @@ class Experiment:
 
 
 def select(words: Sequence[str], root: Path) -> list[tuple[Experiment, list[Claim]]]:
-    """The claims asked for by papers (`001`, `001-codel`, a path) and ids (`N20`; `C7` with all its parts).
+    """The claims asked for by papers (`001`, `001-codel`, a path), ids (`N20`; `C7` with all its parts), and ids of a
+    paper (`001/N20`).
 
     Without any, all below `root`.
     """
@@ -152,13 +153,46 @@ def select(words: Sequence[str], root: Path) -> list[tuple[Experiment, list[Clai
     for folder in dict.fromkeys((*papers.values(), *(ready if ids or not words else ()))):
         experiment = load(folder)
         whole = not words or folder in papers.values()
-        if claims := [claim for claim in experiment.claims if whole or any(is_part(claim.id, one) for one in ids)]:
+        here = {word: _within(word, folder, there) for word in ids}
+        if claims := [
+            claim
+            for claim in experiment.claims
+            if whole or any(one and is_part(claim.id, one) for one in here.values())
+        ]:
             chosen.append((experiment, claims))
-            named |= {one for one in ids if any(is_part(claim.id, one) for claim in claims)}
+            named |= {word for word, one in here.items() if one and any(is_part(claim.id, one) for claim in claims)}
     if missing := [one for one in ids if one not in named]:
         known = [claim.id for folder in ready for claim in load(folder).claims]
         raise Refusal(no_such(missing[0], "claim", ready, known))
     return chosen
+
+
+def _within(word: str, folder: Path, there: Sequence[Path]) -> str:
+    """Returns the id that a word names in a paper: `N20` of `001/N20` and of `N20`; empty if it names another paper."""
+    paper, slash, rest = word.rpartition("/")
+    found = folder_of(paper, there) if slash else None
+    return word if found is None else rest if found == folder else ""
+
+
+def worlds_of(experiment: Experiment, claim: Claim) -> list[str]:
+    """Returns the worlds that have all the runs that a claim reads."""
+    if claim.kind == "not-expressible":
+        return []
+    return [world for world in plan.WORLDS if all(world in experiment.needs[name] for name in claim.runs)]
+
+
+def length_of(
+    experiment: Experiment, needs: Collection[str], world: str, seeds: int | None = None
+) -> tuple[int, float]:
+    """Returns the number of runs that these needs have in a world, and their simulated seconds, stored or not."""
+    runs, seconds = 0, 0.0
+    for name, of in experiment.needs.items():
+        if name in needs and world in of:
+            need = of[world]
+            one = plan.load(need.file, list(need.set.items()), None, seeds or need.seeds)
+            runs += sum(need.among(run["set"]) for run in one.runs)
+            seconds += _simulated_s(one, need)
+    return runs, seconds
 
 
 def is_part(claim: str, word: str) -> bool:

@@ -27,6 +27,8 @@ SIGNS = {"best": "*", "worst": "!", "open": "~", "": ""}
 """A cell's mark as a character: `open` is a difference that is not significant."""
 UNSEEN = 0.0005
 """An interval below this share of its mean is not written: three digits do not show it."""
+FINEST_MS = 4
+"""The number of decimals of a time in ms: 0.1 µs is less than a packet of 64 bytes takes at 5 Gbit/s."""
 FEW_SETTINGS = 4
 """Up to this number settings are named in sentences, otherwise counted."""
 
@@ -761,6 +763,8 @@ def cell(mean: Mean | None, column: Column) -> tuple[str, str]:
     if mean is None:
         return "–", ""
     value = mean.value * column.scale
+    if column.unit == "ms":
+        value = round(value, FINEST_MS)
     text = number(round(value) if column.digits > 3 and value >= 100 else value, shown_digits(column, value))
     visible = mean.half_width and mean.half_width > UNSEEN * abs(mean.value)
     return text, f"± {interval(mean.half_width * column.scale)}" if mean.half_width and visible else ""

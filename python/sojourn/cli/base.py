@@ -8,6 +8,7 @@ import importlib
 import shlex
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -358,6 +359,10 @@ def load_plan(
     """Reads a scenario; warnings and skipped combinations go to stderr. `outside` are the names of disciplines of the
     user's.
     """
+    for key, value in sets:
+        if key.endswith(".qdisc") and (lines := _several_lines(value)):
+            asked = " ".join(f"--qdisc '{line}'" for line in lines)
+            fail(f"--set {key}={value}: expected one line; to compare several: sojourn run {file.stem} {asked}")
     plan = load(file, sets, seed, seeds, outside)
     warn(plan.warnings)
     name_skipped(plan.skipped)
@@ -375,6 +380,15 @@ def name_programs(plan: _core.Plan, world: str) -> None:
             "trust",
             err=True,
         )
+
+
+def _several_lines(value: str) -> list[str]:
+    """Returns the lines of a value such as `["codel", "pie"]`; none of any other value."""
+    try:
+        found = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return []
+    return found if isinstance(found, list) and found and all(isinstance(one, str) for one in found) else []
 
 
 def name_skipped(skipped: Sequence[dict[str, Any]]) -> None:

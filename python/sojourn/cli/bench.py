@@ -48,8 +48,10 @@ Examples:
 @click.argument("name", type=click.Choice(["P1", "P2", "P3", "P4", "P5", "P1-bbr", "P1-bbr3", "scale"]))
 @format_option("json")
 def bench(name: str, form: str) -> None:
-    """Measure how fast the simulator is: CPU time and memory of the Rust bench program, without start-up. The time is
-    the best of several runs; the memory is the peak of another one, which has no huge pages.
+    """Measure how fast the simulator is.
+
+    It measures CPU time and memory of the Rust bench program, without start-up. The time is the best of several runs;
+    the memory is the peak of another one, which has no huge pages.
 
     scale: 10 to 100,000 flows through a 10 Gbit/s link with fq_codel. It reports the memory that a further flow
     allocates, compared with the smallest run (if there are at least 500 more: fewer flows have larger windows), and

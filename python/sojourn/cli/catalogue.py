@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import click
 
 from sojourn import _core, screen
-from sojourn.cli.base import cli, fail, format_option, rows_as_csv
+from sojourn.cli.base import cli, experiments_option, fail, format_option, rows_as_csv
 from sojourn.plan import bundled, load
 
-LISTS = ("disciplines", "scenarios", "keys", "reasons")
+LISTS = ("disciplines", "scenarios", "keys", "reasons", "claims")
 
 
 @cli.command(
@@ -21,13 +22,21 @@ Examples:
   sojourn list scenarios
   sojourn list disciplines
   sojourn list keys -f json
+  sojourn list claims
 """,
 )
 @click.argument("what", type=click.Choice(LISTS), default="disciplines")
+@experiments_option
 @format_option()
-def list_(what: str, form: str) -> None:
-    """List disciplines with their parameters, scenarios to run by name, scenario keys, or drop reasons."""
-    rows: list[dict[str, Any]] = _scenarios() if what == "scenarios" else _core.catalogue(what)
+def list_(what: str, experiments: Path, form: str) -> None:
+    """List disciplines, scenarios, keys, drop reasons, or claims.
+
+    Disciplines have their parameters; scenarios run by their names; claims are those of the papers in experiments.
+    """
+    if what == "claims":
+        rows: list[dict[str, Any]] = _claims(experiments)
+    else:
+        rows = _scenarios() if what == "scenarios" else _core.catalogue(what)
     if form == "json":
         click.echo(json.dumps({what: rows}, indent=2, ensure_ascii=False))
         return
@@ -96,6 +105,23 @@ def _flat_keys(sections: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for section in sections
         for key in section["keys"]
         if not key["later"]
+    ]
+
+
+def _claims(experiments: Path) -> list[dict[str, Any]]:
+    """The papers' claims: the word that `sojourn claims` takes, what the paper says, and the worlds that have runs for
+    it.
+    """
+    from sojourn import claims
+
+    return [
+        {
+            "claim": f"{experiment.name.partition('-')[0]}/{one.id}",
+            "says": one.says,
+            "worlds": " ".join(claims.worlds_of(experiment, one)) or "none: it cannot be played",
+        }
+        for experiment, chosen in claims.select((), experiments)
+        for one in chosen
     ]
 
 

@@ -53,7 +53,10 @@ def check(
     seeds: int | None,
     form: str,
 ) -> None:
-    """Read a scenario and print what would run: path, flows, base RTTs, combinations, and tc commands for a router."""
+    """Read a scenario and print what it would run.
+
+    It prints the path, flows, base RTTs, combinations, and tc commands for a router.
+    """
     plan = load_plan(file, sets, seed, seeds, outside_names(outside, None))
     runs, first = plan.runs, plan.describe(0)
     refused = _refused(plan, Simulator(outside=outside))

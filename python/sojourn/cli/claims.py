@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   sojourn claims 001
-  sojourn claims N1 N2
+  sojourn claims N1 002/C7
   sojourn claims 001 --check -f json
 """
 )
@@ -68,7 +68,9 @@ def claims(
     executor: Executor,
     form: str,
 ) -> None:
-    """Judge what papers claim: what each says, what was measured, and whether it holds.
+    """Judge what papers claim.
+
+    The answer has what each claim says, what was measured, and whether it holds.
 
     PAPER is a number (001), the name of a folder below experiments, or a path; ID is a claim's (N20), or several'
     (C7 is C7 fq, C7 fq_codel and C7 ccaq). Without any, all are judged. Runs that a claim needs and the store lacks
@@ -79,6 +81,8 @@ def claims(
     chosen = judging.select(words, experiments)
     opened = open_store(store, there=check)
     where = world_of(world, memory=memory)
+    if not check:
+        _announce(chosen, world, seeds)
     judged, interrupted = _judge_all(chosen, opened, where, seeds=seeds, executor=executor, play=not check)
     warn(opened.damaged)
     _show(judged, form)
@@ -86,6 +90,21 @@ def claims(
         leave_interrupted()
     if wrong := [one.claim.id for one in judged if one.claim.kind == "must" and one.verdict == "differs"]:
         fail(f"{', '.join(wrong)} must hold, or sojourn is wrong")
+
+
+def _announce(chosen: Sequence[tuple[Experiment, list[Claim]]], world: str, seeds: int | None) -> None:
+    """Says on stderr what is going to be played at most, before it is."""
+    from sojourn import claims as judging
+
+    for experiment, claims in chosen:
+        needs = {name for claim in claims if claim.kind != "not-expressible" for name in claim.runs}
+        runs, seconds = judging.length_of(experiment, needs, world, seeds)
+        took = "in real time" if world == "live" else "simulated"
+        click.echo(
+            f"{experiment.name}: {many(len(claims), 'claim')} from {many(runs, 'run')} of {seconds:,.0f} s {took} in "
+            "all; only runs that the store lacks are played ('sojourn list claims' lists all claims)",
+            err=True,
+        )
 
 
 def _judge_all(

@@ -20,7 +20,7 @@ Examples:
 @click.argument("worlds", nargs=-1, type=click.Choice(["sim", "kernel", "live"]))
 @format_option()
 def doctor(worlds: tuple[str, ...], form: str) -> None:
-    """Say what this host can promise in each world, and how to get what is missing.
+    """Say what this host can do in each world, and what it lacks.
 
     The live world is tried for two seconds. The exit code is 2 if a world that was asked for does not work; without
     names all worlds are looked at, and only the simulator must work.

@@ -60,7 +60,7 @@ def figures(
     form: str,
     picture: Format,
 ) -> None:
-    """Draw the figures and tables of papers again, from the runs of a store.
+    """Draw the figures and tables of papers from runs in a store.
 
     PAPER is a number (001), the name of a folder below experiments, or a path; FIGURE is a figure's name (figure-7),
     or one of a paper (001/figure-7). Without any, all are drawn. Runs that a figure needs and the store lacks are

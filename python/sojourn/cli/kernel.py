@@ -28,7 +28,7 @@ Examples:
 """,
 )
 def kernel() -> None:
-    """Build the real Linux kernel that --world kernel runs, see what is built, free the space."""
+    """Build the kernel that --world kernel runs, or remove it."""
 
 
 @kernel.command(
@@ -53,7 +53,9 @@ Examples:
 def build(
     variant: str, hz: str, version: str | None, tree: Path | None, update: bool, jobs: int | None, form: str
 ) -> None:
-    """Get a Linux source, configure and patch it, build it into the cache: some minutes, and no root.
+    """Build a kernel from a Linux source into the cache.
+
+    The source is fetched, configured and patched. It takes some minutes, and no root.
 
     A kernel that is already built is not built again. Missing build tools are fetched into the cache if apt is there.
     """
@@ -117,7 +119,10 @@ Examples:
 )
 @format_option()
 def status(form: str) -> None:
-    """Say which kernels are built, from which source, and how much space they take."""
+    """Say which kernels are built, and how large they are.
+
+    It also says from which source each was built.
+    """
     rows = [_row(folder) for folder in store.folders()]
     if form == "json":
         kept = {name: _size(places.cache() / name) for name in ("sources", "modules")}
@@ -157,7 +162,7 @@ Examples:
 @click.option("--sources", is_flag=True, help="Only the archives of sources, and what interrupted builds left.")
 @format_option()
 def clean(sources: bool, form: str) -> None:
-    """Remove what `kernel build` put into the cache: all kernels, modules and sources."""
+    """Remove all kernels, modules and sources from the cache."""
     folder = places.cache()
     before = _size(folder)
     gone = [] if sources else store.folders()

@@ -83,7 +83,7 @@ def replay(
     stats: bool,
     form: str,
 ) -> None:
-    """Send the packets of a trace through one discipline and print each packet's fate.
+    """Send a trace through a discipline and print packets' fates.
 
     TRACE is CSV with the header time_ns,op,flow,bytes,ecn; op is enqueue, dequeue or change (flow is then a line for
     tc: the parameters from there on). Out comes one row a packet: packet,flow,bytes,enqueue_ns,fate_ns,fate.

@@ -26,7 +26,9 @@ Examples:
 @out_option("Folder of the report [default: that of the results].")
 @picture_format_option
 def report(source: Path, out: Path | None, form: str, picture: Format) -> None:
-    """Make the report of recorded runs again: from a results folder, or from one run's file.
+    """Make the report of recorded runs again.
+
+    They are read from a results folder, or from one run's file.
 
     The folder pictures has each picture in the chosen format, and its numbers as CSV.
     """

@@ -63,7 +63,9 @@ def shell(
     watch: bool,
     command: tuple[str, ...],
 ) -> None:
-    """Open a shell, or run COMMAND, on a host behind the link of a scenario, in real time and without root.
+    """Open a shell, or run COMMAND, behind a scenario's link.
+
+    It runs in real time and without root.
 
     The shell is on the client; packets to it pass the downlink. `{server}` in a command, and SOJOURN_SERVER in its
     environment, are the address of the other host. Only these two hosts can be reached. The exit code is that of the

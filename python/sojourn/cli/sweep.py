@@ -109,7 +109,9 @@ def sweep(
     form: str,
     picture: Format,
 ) -> None:
-    """Run a scenario's [sweep] and keep the runs in a store; only runs that it lacks are played.
+    """Run a scenario's [sweep] and keep the runs in a store.
+
+    Only runs that the store lacks are played.
 
     A run is identified by all that it depends on: the scenario after --set and the sweep, the files it names, its
     seed, the world and the version of the program that plays it. So a repeated sweep plays nothing, an extended one

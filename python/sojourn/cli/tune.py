@@ -135,7 +135,9 @@ def tune(
     form: str,
     picture: Format,
 ) -> None:
-    """Find a setting for a link: the discipline, its parameters, and the shaper's rate.
+    """Find a setting for a link.
+
+    It is the discipline, its parameters, and the shaper's rate.
 
     Describe your line by its rates, or name a SCENARIO and a queue of it. Settings are searched in the simulator,
     compared with what people set today, and tried on links that differ from what was stated. The answer comes first,

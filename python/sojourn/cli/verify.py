@@ -85,7 +85,7 @@ def verify(
     out: Path | None,
     form: str,
 ) -> None:
-    """Test a queue discipline against its RFC, and compare it with ours.
+    """Test a discipline against its RFC, and compare it with ours.
 
     QDISC is a line as tc writes it. Our own implementation is tested, unless --command, --library, --world kernel or
     --qdisc-module names another. Traces of failed tests are kept. The exit code is 3 if a test failed.
