@@ -114,10 +114,10 @@ class Family:
     lost: set[int]
     """The cases that are shown to have less goodput than the highest, even if only slightly less."""
     measures: list[noticed.Measure]
-    """What people may notice."""
+    """The measures that people may notice."""
     verdict: noticed.Verdict | None
-    """What people notice among the cases whose goodput is acceptable; None if they notice no difference. Then the queue
-    decides.
+    """The judgement by what people notice, among the cases whose goodput is acceptable; None if they notice no
+    difference. Then the queue decides.
     """
     trades: list[noticed.Trade]
     """Where the best cases are worse than another case of the family."""

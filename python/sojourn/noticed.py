@@ -29,7 +29,7 @@ class Measure:
     name: str
     """`RTT p95 of pings0`."""
     people: str
-    """What people call these flows: `pages`."""
+    """The name that people have for these flows: `pages`."""
     column: Column
     address: Address
     values: Values
@@ -65,7 +65,7 @@ class Trade:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the numbers say about the cases of a family."""
+    """The judgement of the cases of a family by their numbers."""
 
     lead: list[int]
     """The cases than which no other is better in any deciding measure. Empty if it is a trade."""
@@ -119,8 +119,8 @@ def _is_sparse(cases: Cases, name: str) -> bool:
 
 
 def worse(cases: Cases, measure: Measure, one: int, other: int, *, noticed: bool = True) -> bool:
-    """Returns whether a case is shown to be worse than another in a measure; with `noticed`, by so much that people
-    notice. One seed counts as it is if there is no other.
+    """Returns whether a case is shown to be worse than another in a measure; with `noticed`, by a difference that
+    people notice. One seed counts as it is if there is no other.
 
     A discipline with which a flow has no number, although it has one with another discipline, is worse.
     """

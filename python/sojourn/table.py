@@ -125,7 +125,7 @@ class Kind:
     by_direction: bool = False
     """Whether flows of one direction share a row; otherwise flows of one name do."""
     people: str = ""
-    """What people call such flows in the headline, such as `pages`; empty if the headline does not decide by them."""
+    """The name that people have for such flows, such as `pages`; empty if the headline does not decide by them."""
 
 
 _RTT = "round-trip time: "

@@ -211,14 +211,23 @@ def disciplines_of(line: str) -> list[str]:
 
 
 def short_name(line: str) -> str:
-    """Returns a line without its parameters: `htb + codel`. A discipline that changes has all its names: `cake →
-    fq_codel`.
+    """Returns a line without its parameters: `htb + codel`. A variant, which is another algorithm, is kept: `ccaq
+    variant paper`. A discipline that changes has all its names: `cake → fq_codel`.
 
     If only parameters change, the name is written twice: `cake → cake`.
     """
-    names = [" + ".join(disciplines_of(one)) for one in lines_of(line)]
+    names = [" + ".join(map(_with_variant, one.split(" child "))) for one in lines_of(line)]
     changes = [name for name, before in zip(names[1:], names, strict=False) if name != before]
     return " → ".join([names[0], *(changes or names[1:2])])
+
+
+_VARIANT = re.compile(r"\bvariant \S+")
+
+
+def _with_variant(part: str) -> str:
+    """Returns a discipline's name, with its variant if the line gives one."""
+    variant = _VARIANT.search(part)
+    return " ".join([*part.split()[:1], *([variant.group()] if variant else [])])
 
 
 def short_names(lines: Sequence[str]) -> list[str]:
@@ -263,7 +272,8 @@ def parameters_of(line: str) -> str:
     """Returns the parameters that `short_name` leaves out. For a shaper with a child, the shaper's parameters come
     first.
     """
-    return "; ".join(filter(None, (part.partition(" ")[2] for part in line.split(" child "))))
+    parts = (" ".join(_VARIANT.sub("", part.partition(" ")[2]).split()) for part in line.split(" child "))
+    return "; ".join(filter(None, parts))
 
 
 def distinct(values: Sequence[object]) -> list[str]:

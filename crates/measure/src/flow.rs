@@ -480,7 +480,7 @@ pub struct FlowReport {
     pub series: FlowSeries,
     /// RTT samples in the measuring window, in nanoseconds.
     pub rtt: Rtts,
-    /// Of the first row of several that share a name: all of these rows together.
+    /// All rows of a name together, if several share it and this is the first of them.
     pub together: Option<Box<FlowReport>>,
 }
 
