@@ -22,6 +22,7 @@ from sojourn import _core, agree, headline, paired, plot, queues, report, screen
 from sojourn.agree.judge import BY_NAME, Pair, rankings, summaries
 from sojourn.agree.judge import Run as Kept
 from sojourn.cases import Address, Cases, Flow, users_of
+from sojourn.cli import size as size_command
 from sojourn.cli import tables
 from sojourn.cli.agree import _tables as show_agreement
 from sojourn.errors import Refusal
@@ -991,3 +992,32 @@ def test_where_a_queue_only_moves_to_another_hop_the_headline_is_about_the_path(
     said = headline.sentences(compare(ROOT / "scenarios/two-hops.toml").cases())
     assert said[0].startswith("router.rate 1.9 Mbit/s is best for pings")
     assert "the path's queues to the right together" in said[0]
+
+
+def test_no_head_of_a_table_is_broken_within_a_word() -> None:
+    columns = [*table.QUEUE, table.GOODPUT, table.USERS_JAIN, *(one for kind in table.KINDS for one in kind.columns)]
+    assert not [one.head for one in columns if re.search(r"-( |$)", one.head)]
+    assert not [head for head in size_command.HEADS.values() if any(part.endswith("-") for part in head)]
+
+
+def test_a_time_is_shown_no_finer_than_a_packet() -> None:
+    standing = next(one for one in table.QUEUE if one.path == "standing_queue_ms.p50")
+    assert table.cell(Mean(0.000032, None, 1), standing) == ("0", "")
+    assert table.cell(Mean(0.00162, None, 1), standing)[0] == "0.0016"
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "parameters"),
+    [
+        ("ccaq variant paper limit 830", "ccaq variant paper", "limit 830"),
+        ("red limit 830 variant ns2", "red variant ns2", "limit 830"),
+        ("htb rate 8mbit child codel variant rfc8289", "htb + codel variant rfc8289", "rate 8mbit"),
+        ("codel limit 9", "codel", "limit 9"),
+        ("ccaq; 5s: ccaq variant paper", "ccaq → ccaq variant paper", "5s: ccaq"),
+    ],
+)
+def test_a_short_name_keeps_the_variant(line: str, name: str, parameters: str) -> None:
+    """A variant is another algorithm: a picture that calls it by the discipline's name alone says something untrue."""
+    assert words.short_name(line) == name
+    assert words.parameters_of(line) == parameters
+    assert words.short_names([line, "fq_codel"]) == [name, "fq_codel"]

@@ -47,6 +47,8 @@ def width() -> int:
 
 def length(text: str) -> int:
     """Returns the number of terminal columns that a line takes."""
+    if text.isascii():
+        return len(text)
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
     )

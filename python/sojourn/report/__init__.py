@@ -87,7 +87,7 @@ def page(
     baseline: str | None = None,
 ) -> str:
     """Returns the page as text. `shown` is iterated last, so that its pictures can be drawn in the meantime."""
-    template = template_of("report", "report.html.j2", {"unbroken": _unbroken})
+    template = template_of("report", "report.html.j2")
     first = runs[0]
     cases = of_records(runs)
     tables = table.tables(cases)
@@ -128,11 +128,6 @@ def page(
 def answer(cases: Cases) -> str:
     """Returns the comparison in a sentence or two, or empty text if only one case is shown."""
     return " ".join(headline.sentences(cases))
-
-
-def _unbroken(head: str) -> str:
-    """Removes the hyphen at which a terminal would break a column's head."""
-    return head.replace("- ", "")
 
 
 def _columns(tables: Sequence[table.Table]) -> list[table.Column]:
