@@ -62,7 +62,7 @@ PERCENT = ("utilisation", "empty_fraction", "full_fraction")
 @cli.command(
     epilog="""\b
 Examples:
-  sojourn size geo-16mbit --want "40 MB above 2 Mbit/s" --want "no standing queue" --seeds 20
+  sojourn size geo-16mbit --want "no standing queue" --seeds 20
   sojourn size static-1.5mbit --hop bottleneck --sizes 10kB,20kB,0.5bdp
 """
 )
