@@ -227,8 +227,8 @@ def matrix(done: Evaluation, heading: str) -> Picture:
         axis.tick_params(length=0)
         for spine in axis.spines.values():
             spine.set_visible(False)
-        patches = [Patch(color=VERDICTS[word], label=word) for word in ("better", "trade", "same", "worse")]
-        axis.legend(handles=patches, ncols=4, frameon=False, loc="upper left", bbox_to_anchor=(0.0, 0.0))
+        patches = [Patch(facecolor=colour, edgecolor=plot.GRID, label=word) for word, colour in VERDICTS.items()]
+        axis.legend(handles=patches, ncols=len(patches), frameon=False, loc="upper left", bbox_to_anchor=(0.0, 0.0))
         said = (
             "A cell has the queuing delay and the goodput in percent of tail drop's. Its colour also judges completion "
             "time and unfairness."
