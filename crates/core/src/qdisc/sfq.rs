@@ -242,9 +242,8 @@ impl Parameters for Params {
             return Err(("divisor", "must be a power of two"));
         }
         let linux = self.variant == Variant::Linux;
-        match self.red()? {
-            Some(words) => Parms::new(&words, false).map(|_| ())?,
-            None => {}
+        if let Some(words) = self.red()? {
+            Parms::new(&words, false).map(|_| ())?;
         }
         if linux && self.bounds().0 < 2 { Err(("limit", "depth times flows leaves less than 2")) } else { Ok(()) }
     }

@@ -19,10 +19,11 @@ pub fn accepted(kind: &str, words: &[&str]) -> String {
             ("cake", "autorate_ingress") => line.push("autorate-ingress".into()),
             // The depth of a class in the tree.
             ("htb", "level") => drop(rest.next()),
-            ("prio" | "pfifo_fast", "multiqueue:") => match rest.next() {
-                Some("on") => line.push("multiqueue".into()),
-                _ => {}
-            },
+            ("prio" | "pfifo_fast", "multiqueue:") => {
+                if rest.next() == Some("on") {
+                    line.push("multiqueue".into());
+                }
+            }
             ("sfq", "flows") => {
                 line.push("flows".into());
                 line.extend(rest.next().map(flows_and_divisor));
