@@ -243,9 +243,7 @@ impl<P: Packet + Copy> Netem<P> {
 
     /// Handles a copy like an arrival, but does not duplicate it again.
     fn enqueue_copy(&mut self, now: Time, mut packet: P, drops: &mut impl Drops<P>) {
-        if self.is_lost(&mut packet) {
-            drops.dropped(packet, DropReason::Loss);
-        } else if self.is_full() {
+        if self.is_lost(&mut packet) || self.is_full() {
             drops.dropped(packet, DropReason::Loss);
         } else {
             self.place(now, packet);
