@@ -111,5 +111,5 @@ def machine_bytes() -> int:
 
 def _round(packets: float) -> int:
     """A number with two digits that is not greater."""
-    size = int(10 ** max(len(str(int(packets))) - 2, 0))
+    size: int = 10 ** max(len(str(int(packets))) - 2, 0)
     return int(packets) // size * size
