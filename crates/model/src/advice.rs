@@ -27,7 +27,8 @@ fn traces(context: &Context, described: &Description) {
             let next = first_from(trace, from);
             if next >= to {
                 let next = Span(next.0 - from.0);
-                let window = if from == Time::ZERO { "the run".to_owned() } else { format!("what is measured from {from}") };
+                let window =
+                    if from == Time::ZERO { "the run".to_owned() } else { format!("what is measured from {from}") };
                 context.warn(format!(
                     "hop.{name}.rate: the trace has no opportunity within {window}, which lasts {}: no packet can leave \
                      (the first one comes after {next})",
@@ -166,14 +167,18 @@ mod tests {
     #[test]
     fn a_trace_without_an_opportunity_in_the_measuring_window_is_named() {
         let of = |measure: &str, trace: &[u64]| {
-            let head = format!("duration = \"1s\"\n{measure}\n[[hop]]\nname = \"l\"\nrate = {{ trace = \"x.down\" }}\n");
+            let head =
+                format!("duration = \"1s\"\n{measure}\n[[hop]]\nname = \"l\"\nrate = {{ trace = \"x.down\" }}\n");
             let back = "reverse = { rate = \"1mbit\" }\n[[flow]]\nkind = \"bulk\"\nrtt = \"40ms\"\n";
             warnings(&format!("{head}{back}"), trace)
         };
         assert_eq!(of("", &[999, 1000]), [""; 0]);
         let late = of("", &[5000]);
         assert_eq!(late.len(), 1, "{late:?}");
-        assert!(late[0].contains("hop.l.rate: the trace has no opportunity within the run, which lasts 1s"), "{late:?}");
+        assert!(
+            late[0].contains("hop.l.rate: the trace has no opportunity within the run, which lasts 1s"),
+            "{late:?}"
+        );
         assert!(late[0].contains("comes after 5s"), "{late:?}");
         assert_eq!(of("measure = [\"600ms\", \"700ms\"]", &[300]), [""; 0], "the trace repeats");
         assert_eq!(of("", &[1000]).len(), 1, "the end of the run is not in it");

@@ -34,10 +34,9 @@ pub(crate) fn of(described: &Description) -> Cost {
     for (index, hop) in described.hops.iter().enumerate() {
         let both = [Direction::Right, Direction::Left];
         let [right, left] = both.map(|way| Load::of(described, index, way));
-        for (name, link, own, other) in [
-            (hop.name.clone(), &hop.right, &right, &left),
-            (format!("{}.reverse", hop.name), &hop.left, &left, &right),
-        ] {
+        for (name, link, own, other) in
+            [(hop.name.clone(), &hop.right, &right, &left), (format!("{}.reverse", hop.name), &hop.left, &left, &right)]
+        {
             let capacity = path::carried(&link.rate, described.duration) as f64 / f64::from(link.wire_bytes(PACKET));
             cost.transmissions += own.packets(capacity) + other.answers(hop, described.duration);
             let queued = own.queued(link, described.duration);

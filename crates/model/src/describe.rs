@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use sojourn_core::tcp::Config;
 use sojourn_core::units::{Span, Time};
 
-use crate::advice;
 use crate::address::{flow_names, hop_names, tables};
+use crate::advice;
 use crate::document::{Kind, Table, Value};
 use crate::error::Error;
 use crate::file;

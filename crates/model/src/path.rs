@@ -7,12 +7,12 @@ use sojourn_core::qdisc::tc::{self, Spec};
 use sojourn_core::qdisc::{self, LinkLayer, red};
 use sojourn_core::units::{Rate, Span, Time};
 
-use crate::{changes, file};
 use crate::document::{Kind, Table, Value};
 use crate::error::Error;
 use crate::keys;
 use crate::read::{Context, Field, Reader};
 use crate::scenario::{Access, Capacity, Hop, Impair, Link, Nic, QdiscChange, Trace, TraceFile};
+use crate::{changes, file};
 use crate::{rates, units};
 
 /// IP length in bytes of a full packet: the unit of buffer sizes, and the size of a trace's delivery opportunity.

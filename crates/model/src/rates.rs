@@ -130,9 +130,7 @@ struct Row {
 impl Row {
     /// Parses a time and a rate as written, each with the unit of a plain number.
     fn read(place: Place, (time, second): (&str, u64), (rate, bit): (&str, u64)) -> Result<Row, Fault> {
-        let wrong = |what: &str, found: &str| {
-            place.fault(&format!("expected {what}, found {}", file::shown(found)))
-        };
+        let wrong = |what: &str, found: &str| place.fault(&format!("expected {what}, found {}", file::shown(found)));
         let ns = units::times(time, second).or_else(|| units::span(time).map(|span| span.0));
         let bits = units::times(rate, bit).or_else(|| units::rate(rate).map(|read| read.rate.0));
         let bits = bits.filter(|bits| *bits <= FASTEST.0);

@@ -414,6 +414,9 @@ mod tests {
         assert!(says(stalled, "device hop0r stood still for 100001 ns while packets waited"));
         let shaped = plan(text.replace("10mbit\"", "10mbit\"\nqdisc = \"tbf rate 9mbit burst 10k latency 50ms\""));
         assert!(check_devices(stalled, &shaped).is_ok(), "a shaper lets packets wait by intention");
-        assert!(says("h1 packets 7 bytes 900 busy_ns 8 stalled_ns 0 drops 2", "device h1 dropped 2 packets that no queue held"));
+        assert!(says(
+            "h1 packets 7 bytes 900 busy_ns 8 stalled_ns 0 drops 2",
+            "device h1 dropped 2 packets that no queue held"
+        ));
     }
 }
