@@ -486,7 +486,7 @@ fn steps<T>(
     mut read: impl FnMut(&Field<'_>) -> Result<T, Error>,
 ) -> Result<Vec<(Time, T)>, Error> {
     let is_text = |item: &Field<'_>| matches!(item.value.kind, Kind::Text(_));
-    if items.first().is_some_and(|first| first.time().is_err()) && items.iter().all(is_text) {
+    if items.len() > 1 && items[0].time().is_err() && items.iter().all(is_text) {
         let problem = format!(
             "a list here has a time for each value: a step from then on; to compare these values write under [sweep]: \
              \"{}\" = {}",

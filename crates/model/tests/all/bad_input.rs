@@ -312,9 +312,8 @@ fn files_of_other_programs_are_named_with_what_to_do() {
 #[test]
 fn a_list_without_times_names_sweep() {
     for (key, list) in [("qdisc", "[\"codel\", \"pie\"]"), ("rate", "[\"1mbit\", \"5mbit\"]")] {
-        let rate = if key == "rate" { list } else { "\"10mbit\"" };
-        let qdisc = if key == "qdisc" { format!("\nqdisc = {list}") } else { String::new() };
-        let text = error("rate = \"10mbit\"", &format!("rate = {rate}{qdisc}")).to_string();
+        let written = if key == "rate" { "rate = \"10mbit\"" } else { "qdisc = \"codel limit 100\"" };
+        let text = error(written, &format!("{key} = {list}")).to_string();
         assert!(text.contains("write under [sweep]: \"hop.") && text.contains(list), "{text}");
     }
 }
