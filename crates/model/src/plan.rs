@@ -307,7 +307,8 @@ impl Plan {
 
 fn text(source: &[u8]) -> Result<&str, Error> {
     if source.len() > LARGEST_FILE {
-        return Err(Error::of_file(format!("larger than {LARGEST_FILE} bytes: this is no scenario file")));
+        let large = || format!("larger than {LARGEST_FILE} bytes: this is no scenario file");
+        return Err(Error::of_file(foreign::kind(source).unwrap_or_else(large)));
     }
     std::str::from_utf8(source).map_err(|error| {
         if let Some(kind) = foreign::kind(source) {

@@ -26,7 +26,7 @@ use crate::tcp::{Ack, AckPolicy, Block, Cc, Config, Counters, Recovery};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use core::mem::offset_of;
+use core::mem::{self, offset_of};
 
 /// The delayed-ACK time without quick ACKs. RFC 5681 §4.2 allows up to 500 ms.
 const DELACK: Span = Span::from_millis(200);
@@ -39,6 +39,8 @@ const PAWS_WINDOW: i64 = 1;
 const PAWS_WRAP: u32 = 1999;
 /// No segment has set the echoed timestamp.
 const NO_TS_RECENT: u32 = u32::MAX;
+/// The number of no segment.
+const NO_SEGMENT: u32 = u32::MAX;
 /// Blocks kept in order of recency; three fit into an ACK with a timestamp (RFC 2018 §3).
 const RECENT: usize = 4;
 
@@ -119,8 +121,8 @@ pub struct Receiver {
     tune_due: Time,
     /// How the delay of ACKs adapts.
     pace: Pace,
-    /// The duplicate segment that the next ACK reports.
-    duplicate: Option<u32>,
+    /// The duplicate segment that the next ACK reports, or [`NO_SEGMENT`].
+    duplicate: u32,
     /// When `ts_first` was last set, by [`ts_clock`]; [`NO_TS_RECENT`] before that (Linux `ts_recent_stamp`, there in seconds).
     ts_recent_stamp: u32,
     due_full: u8,
@@ -136,8 +138,6 @@ pub struct Receiver {
     merges: bool,
     /// `held` is not empty.
     holds: bool,
-    /// Segments carry timestamps, so that old ones are discarded (PAWS).
-    timestamps: bool,
     /// The number of blocks in `recent`.
     recent_len: u8,
     feedback: Feedback,
@@ -172,6 +172,8 @@ struct Rare {
     early_ack: Option<Ack>,
     /// The compressed ACKs; `None` before the first hole.
     compress: Option<Compress>,
+    /// Segments carry no timestamps, so that none is too old (PAWS).
+    lacks_timestamps: bool,
     counters: Counters,
 }
 
@@ -184,6 +186,7 @@ impl Receiver {
         let rare = Rare {
             window: config.tuned_window().or_else(hidden),
             merge: merges.then(|| Merge::new(config)),
+            lacks_timestamps: !config.timestamps,
             ..Rare::default()
         };
         let (due, due_full) = match (config.acks, config.cc) {
@@ -202,7 +205,6 @@ impl Receiver {
             tune_due: if rare.window.is_some() { Time::ZERO } else { Time::NEVER },
             merges,
             holds: false,
-            timestamps: config.timestamps,
             due,
             due_full,
             at_once: false,
@@ -227,8 +229,8 @@ impl Receiver {
             recent_len: 0,
             dsacks: config.recovery == Recovery::Rack,
             comp_sack_nr: if config.acks == AckPolicy::Delayed { config.comp_sack_nr } else { 0 },
-            rare: (rare.window.is_some() || merges).then(|| Box::new(rare)),
-            duplicate: None,
+            rare: (rare.window.is_some() || merges || rare.lacks_timestamps).then(|| Box::new(rare)),
+            duplicate: NO_SEGMENT,
         }
     }
 
@@ -258,7 +260,8 @@ impl Receiver {
     /// if the echoed one is too old itself.
     fn late_ms(&self, now: Time, ts: u32) -> i64 {
         let is_known = self.ts_recent_stamp != NO_TS_RECENT;
-        if !self.timestamps || !is_known || ts_clock(now) - self.ts_recent_stamp >= PAWS_WRAP {
+        let lacks_timestamps = self.rare.as_ref().is_some_and(|rare| rare.lacks_timestamps);
+        if lacks_timestamps || !is_known || ts_clock(now) - self.ts_recent_stamp >= PAWS_WRAP {
             return 0;
         }
         let now_us = now.0 / 1000;
@@ -362,9 +365,9 @@ impl Receiver {
     #[inline]
     pub fn take_blocks(&mut self) -> ([Block; 3], usize) {
         let [first, second, third, _] = self.recent;
-        match self.duplicate.take() {
-            None => ([first, second, third], usize::from(self.recent_len).min(3)),
-            Some(seq) => ([Block { start: seq, end: seq + 1 }, first, second], usize::from(self.recent_len + 1).min(3)),
+        match mem::replace(&mut self.duplicate, NO_SEGMENT) {
+            NO_SEGMENT => ([first, second, third], usize::from(self.recent_len).min(3)),
+            seq => ([Block { start: seq, end: seq + 1 }, first, second], usize::from(self.recent_len + 1).min(3)),
         }
     }
 
@@ -372,7 +375,7 @@ impl Receiver {
     /// tuned.
     #[inline]
     pub fn says_more(&self) -> bool {
-        self.recent_len > 0 || self.duplicate.is_some() || self.tunes
+        self.recent_len > 0 || self.duplicate != NO_SEGMENT || self.tunes
     }
 
     /// Prefetches the lines that every segment in order needs. A hint never affects results.
@@ -642,7 +645,7 @@ impl Receiver {
             self.tune_due = Time::ZERO;
         }
         // Linux `tcp_data_queue`: a duplicate whose ACK still waits is not reported any more.
-        self.duplicate = None;
+        self.duplicate = NO_SEGMENT;
         if seq == self.rcv_nxt {
             if self.pending == 0 {
                 (self.ts_first, self.ts_recent_stamp) = (echo, ts_clock(now));
@@ -734,7 +737,7 @@ impl Receiver {
     }
 
     fn note_duplicate(&mut self, seq: u32) {
-        self.duplicate = self.dsacks.then_some(seq);
+        self.duplicate = if self.dsacks { seq } else { NO_SEGMENT };
         if self.dsacks {
             let is_old = seq < self.rcv_nxt;
             let counters = &mut self.rare.get_or_insert_default().counters;
