@@ -233,6 +233,34 @@ def test_a_discipline_with_which_no_page_loads_or_no_call_arrives_is_never_best(
     assert headline.sentences(cases)[0].startswith("cake is best for ")
 
 
+def test_cases_swept_together_are_one_family_although_a_discipline_comes_twice() -> None:
+    lines = [("bfifo limit 256k", "pfifo"), ("pie target 10ms", "pfifo"), ("bfifo limit 256k", "cake bandwidth 9mbit")]
+    together: list[dict[str, object]] = [{"hop.modem.qdisc": one, "hop.router.qdisc": other} for one, other in lines]
+    grid = [{**one, "hop.modem.rate": rate} for rate in ("10mbit", "20mbit") for one in together]
+    every = itertools.product(["codel", "pie"], ["pfifo", "fq_codel"])
+    independent: list[dict[str, object]] = [{"hop.modem.qdisc": one, "hop.router.qdisc": other} for one, other in every]
+    for sets, families in [
+        (together, [[0, 1, 2]]),
+        (grid, [[0, 1, 2], [3, 4, 5]]),
+        (grid[:-1], [[0, 1, 2], [3, 4]]),
+        (independent, [[0, 2], [1, 3]]),
+    ]:
+        cases = Cases(
+            title="t",
+            world="sim",
+            sets=sets,
+            seeds=[[1]] * len(sets),
+            queues=["modem", "router"],
+            shown=["modem", "router"],
+            qdiscs=[{} for _ in sets],
+            flows=[],
+            random=True,
+            read=lambda _: [],
+            longest_rtt_ms=50.0,
+        )
+        assert paired.families(cases) == families
+
+
 def test_datagrams_that_are_load_are_no_game(tmp_path: Path) -> None:
     path = ROOT / "scenarios/unresponsive-l4s.toml"
     short = [("duration", "3s"), ("measure", '["1s", "end"]')]
