@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import settings
 
 from sojourn import _core, doctor, pipeline
 from sojourn.errors import Refusal
@@ -34,6 +35,10 @@ CI = os.environ.get("CI") == "true"
 
 # A shell starts background jobs with Ctrl-C ignored, which the tests' own processes would inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes depends on what else this machine does.
+settings.register_profile("any-load", deadline=None)
+settings.load_profile("any-load")
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

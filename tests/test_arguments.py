@@ -51,7 +51,6 @@ def picture(form: str) -> object:
     return next(iter(played().plot.values())).encode(form)  # type: ignore[arg-type]
 
 
-SAVES = ({"folder": 5, "form": "png"}, {"folder": "d", "form": "gif"})
 CALLS: list[tuple[Callable[..., object], dict[str, Any]]] = [
     *((load, {"scenario": wrong}) for wrong in (5, None, ["a"], b"t.toml", {5: 6}, {"hop": object()})),
     *((load, {"set": wrong}) for wrong in ("hop.b.rate=1mbit", ["a"], {5: "a"}, {"hop.b.rate": object()}, {"x": 1})),

@@ -69,7 +69,7 @@ def test_the_command_compares_the_lines_and_keeps_other_sweeps(tmp_path: Path, s
     api = sj.run(path, qdisc=["pfifo limit 100", "fq_codel"])
     assert [one.set for one in api.combinations] == found
     loaded = sj.load(path, set={"hop.home.rate": "7mbit"}, seeds=2)
-    one = sj.run(loaded, qdisc="codel")
+    one = sj.run(loaded, qdisc=["codel"])
     assert [(one.set["hop.home.rate"], len(one.indices)) for one in one.combinations] == [("7mbit", 1)], (
         "nothing is random"
     )

@@ -103,8 +103,9 @@ def test_a_run_has_the_measures_of_every_world_and_says_how_true_it_is(
 def test_a_capture_has_every_packet_with_its_sojourn_and_fate(live: None, sojourn: Run, tmp_path: Path) -> None:
     file = tmp_path / "live.toml"
     file.write_text(SCENARIO)
-    asked = ("run", file, "--world", "live", "--pcap", tmp_path / "captures", "-f", "json")
-    (run,) = json.loads(sojourn(*asked).stdout)["runs"]
+    folders = [word for option in ("--out", "--pcap", "--traces") for word in (option, tmp_path / "captures")]
+    (run,) = json.loads(sojourn("run", file, "--world", "live", *folders, "-f", "json").stdout)["runs"]
+    assert (tmp_path / "captures/report.html").is_file(), "one folder may take all"
     capture = (tmp_path / "captures/0000.pcapng").read_bytes()
     assert capture[:4] == b"\x0a\x0d\x0d\x0a"
     comments = re.findall(rb"sojourn (\d+\.\d{3}) ms, (delivered|dropped: \w+)", capture)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import own
 from conftest import Run
-from sojourn import _core, rfc7928, words
+from sojourn import _core, means, rfc7928, words
 from sojourn.errors import Refusal
 from sojourn.executors import Cores
 from sojourn.rfc7928 import judge, sampled, suite, tables
@@ -161,7 +161,7 @@ def test_what_seeds_do_not_show_is_open_with_the_seeds_that_would_decide() -> No
     assert one.ratios["delay"].value < 0.95
     assert not one.ratios["delay"].same
     assert (one.verdict, tables._verdict_text(one)) == ("open", f"open {one.needs}")
-    assert 4 < (one.needs or 0) < judge.MOST_SEEDS
+    assert 4 < (one.needs or 0) < means.MOST_SEEDS
     near = [seen(1, seed, delay=delay) for seed, delay in enumerate((99.0, 101.0, 100.5, 99.5))]
     (one,) = judge.judge(ROW, tail + near, [1])
     assert (one.verdict, one.needs) == ("same", None)

@@ -164,7 +164,7 @@ def run(
     """
     asked = plan if isinstance(plan, _core.Plan) else load(plan, disciplines=disciplines)
     if qdisc is not None:
-        asked = _compared(asked, [qdisc] if isinstance(qdisc, str) else list(qdisc), hop)
+        asked = _compared(asked, list(qdisc), hop)
     elif hop is not None:
         raise Refusal(f"hop = {hop!r}: expected qdisc=[…] with it")
     if seed is not None or seeds is not None:

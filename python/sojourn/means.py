@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+MOST_SEEDS = 1000
+"""If more seeds than this would be needed to decide, no number is named."""
+
 
 @dataclass(frozen=True)
 class Mean:

@@ -14,7 +14,7 @@ from typing import Any
 from sojourn import queues, words
 from sojourn.cases import Address, Cases, varied_keys
 from sojourn.errors import Refusal, nearest_of
-from sojourn.means import Mean, mean_of, seeds_for
+from sojourn.means import MOST_SEEDS, Mean, mean_of, seeds_for
 
 ROUNDING = 0.005
 """Two numbers that differ by at most this share are treated as equal: a table shows them alike."""
@@ -22,8 +22,6 @@ MEAN_DELAY = "queue_delay_ms.mean"
 """The mean over time of a queue's delay. The means of the queues along a path add up to the mean of their sum;
 percentiles do not.
 """
-MOST_SEEDS = 1000
-"""If more further seeds than this are needed, their number is not reported."""
 SPARSE = ("pings", "voip", "cbr", "thin")
 """Kinds of flows that send little and are sensitive to delay, in the order of preference."""
 

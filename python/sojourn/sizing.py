@@ -17,7 +17,7 @@ from sojourn import _core, identity, means, measures, queues
 from sojourn.cases import Address, Values
 from sojourn.errors import Refusal, nearest_of
 from sojourn.line import constant_bps
-from sojourn.means import Mean
+from sojourn.means import MOST_SEEDS, Mean
 from sojourn.results import Results
 from sojourn.words import number_text, percent_text, quantity, size_text
 
@@ -252,8 +252,6 @@ BUSY_SHARE = 0.9
 """A size that keeps the link busy for less than this share of what another size does is warned about."""
 FIRST_SEEDS = 20
 """The number of seeds that is advised after one seed."""
-MOST_SEEDS = 1000
-"""If more seeds than this would be needed, no number is advised."""
 
 
 @dataclass(frozen=True)

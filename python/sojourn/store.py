@@ -42,9 +42,6 @@ FACTS = "store.json"
 SMALL_PACK = 4096
 """Files of runs with fewer rows than this are joined when there are more than MANY_PACKS of them."""
 MANY_PACKS = 8
-LEFTOVERS = (("claims", "*"), ("new", ".*"), ("series", ".*"))
-"""Folders and name patterns of files that killed processes may leave behind, in addition to half-written files of runs.
-"""
 GROUP = 1024
 """Rows that are read at a time."""
 ROWS = ".rows"
@@ -441,7 +438,7 @@ class Store:
                 self._or_away(pack, _check_pages)  # DuckDB does not look at the pages' checksums
             packs = self._packs()
             older = [_whole(pack) for pack in packs if pack.name in self._older]
-            files = [str(pack) for pack in packs if pack.name not in self._older]
+            paths = [str(pack) for pack in packs if pack.name not in self._older]
             with duckdb.connect(
                 ":memory:",
                 config={
@@ -452,15 +449,15 @@ class Store:
                 },
             ) as connection:
                 parts = []
-                if files:
-                    connection.read_parquet(files).create_view("in_files")
+                if paths:
+                    connection.read_parquet(paths).create_view("in_files")
                     parts.append("FROM in_files")
-                if unmoved.num_rows or older or not files:
+                if unmoved.num_rows or older or not paths:
                     connection.register("in_memory", pa.concat_tables([*older, unmoved]))
                     parts.append("FROM in_memory")
                 connection.execute(f"CREATE VIEW runs AS {' UNION ALL '.join(parts)}")
                 if not unsafe:
-                    connection.execute("SET allowed_paths = $1", [files])
+                    connection.execute("SET allowed_paths = $1", [paths])
                     connection.execute("SET enable_external_access = false")
                     connection.execute("SET lock_configuration = true")
                 yield connection

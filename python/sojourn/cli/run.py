@@ -196,8 +196,10 @@ def run(
         patience=patience,
         module=module,
     )
+    reserved = {out.resolve()} if out else set()  # --out is reserved when it is made
     for option, place in (("--keep", keep), ("--pcap", pcap), ("--traces", traces)):
-        if place is not None:
+        if place is not None and place.resolve() not in reserved:
+            reserved.add(place.resolve())
             click.get_current_context().with_resource(writing(place, option))
     folder: Path | None = None
 

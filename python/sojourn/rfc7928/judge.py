@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from sojourn.means import Mean, mean_of, seeds_for
+from sojourn.means import MOST_SEEDS, Mean, mean_of, seeds_for
 from sojourn.rfc7928.observed import ALL, LEAST_MBIT, RATED, Seen
 from sojourn.rfc7928.suite import Row
 from sojourn.words import listed
@@ -32,8 +32,6 @@ Verdict = Literal["better", "trade", "same", "worse", "open"]
 """`trade`: better in a measure and worse in another one. `same`: shown to differ by less than MARGIN in all measures.
 `open`: the seeds do not decide, there are fewer than two of them, or there is no common value.
 """
-MOST_SEEDS = 1000
-"""If more seeds than this would be needed to decide, no number is named."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn.cases import Address
-from sojourn.means import Mean, mean_of, present, seeds_for
+from sojourn.means import MOST_SEEDS, Mean, mean_of, present, seeds_for
 from sojourn.results import Results
 from sojourn.tune.candidates import FIFOS, SINGLE_QUEUE, Candidate, distance, highest_share, packet_s
 from sojourn.tune.task import LONG, PAGE_KINDS, ROUND_TRIPS, Task
@@ -355,10 +355,6 @@ class Compared:
     def open(self) -> list[str]:
         """The numbers in which the seeds do not decide."""
         return [name for name, verdict in self.verdicts.items() if verdict == "open"]
-
-
-MOST_SEEDS = 1000
-"""More seeds than these are not advised."""
 
 
 def compare(scores: Scores, place: int, other: int, names: Sequence[str] = JUDGED) -> Compared:

@@ -208,8 +208,8 @@ def _seeds_words(needed: Sequence[int | None]) -> str:
     """Names the seeds with which open numbers would probably be decided."""
     known = [one for one in needed if one is not None]
     if not known:
-        return f"more than {judge.MOST_SEEDS} seeds would be needed"
-    rest = f", and more than {judge.MOST_SEEDS} for the rest" if len(known) < len(needed) else ""
+        return f"more than {means.MOST_SEEDS} seeds would be needed"
+    rest = f", and more than {means.MOST_SEEDS} for the rest" if len(known) < len(needed) else ""
     return f"--seeds {max(known)} would probably decide{rest}"
 
 
