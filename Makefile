@@ -15,6 +15,8 @@ CACHE := $(shell tools/debian --dir)
 export PATH := $(CURDIR)/$(BIN):$(PATH):/usr/sbin:/sbin:$(CACHE)/bin
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export CARGO_TERM_PROGRESS_WHEN ?= never
+# The property tests of Rust draw the same cases on every machine. Another number draws others.
+export PROPTEST_RNG_SEED ?= 8289
 
 RUST := Cargo.toml Cargo.lock $(shell find crates benches -name '*.rs' -o -name Cargo.toml -o -name '*.toml' -path '*/src/*')
 SHARED := tools/wheel tools/debian $(shell find kernel scenarios -type f)

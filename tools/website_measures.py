@@ -122,7 +122,8 @@ MORE = {
     ),
     "flows.goodput_mbit": More("8 · payload bytes acknowledged for the first time / length of the measuring window"),
     "flows.rtt_ms": More(
-        "ACK's arrival − the departure of the segment that was delivered last", "RACK.rtt of RFC 8985 §6.2"
+        "the previous ACK's arrival − the departure of the segment that it reported as delivered last",
+        "RACK.rtt of RFC 8985 §6.2",
     ),
     "flows.rtt_variation_ms": More(
         "RTT sample − the least sample in the window", "RFC 5481 §4.2 defines it for one-way delays"

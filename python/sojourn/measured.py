@@ -273,7 +273,9 @@ class Flow(Part):
 
     goodput_mbit = Value("Payload acknowledged (of datagrams: received) once, over the window's length.", "Mbit/s")
     rtt_ms = Group(
-        Distribution, "The round-trip time, one sample for each ACK: that of the segment delivered last.", "ms"
+        Distribution,
+        "The round-trip time, one sample for each ACK of data: that of the segment delivered last before it.",
+        "ms",
     )
     rtt_variation_ms = Group(Distribution, "The samples above the least of them.", "ms")
     retransmits = Value("Segments sent again.", "")

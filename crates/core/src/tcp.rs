@@ -278,7 +278,8 @@ impl Run {
 pub struct Acked {
     /// Payload bytes that this ACK acknowledged cumulatively.
     pub payload: u64,
-    /// The RTT of the segment that was delivered last (RACK.rtt of RFC 8985), if the ACK acknowledges data. SRTT takes that of the
-    /// oldest segment instead, which contains the time that an ACK was delayed.
+    /// RACK.rtt (RFC 8985) as the ACK arrives, if it acknowledges data: the RTT of the segment whose delivery the sender learnt of
+    /// last. The kernel world reads the same number of Linux. SRTT takes the RTT of the oldest segment that an ACK acknowledges,
+    /// which contains the time that the ACK was delayed.
     pub rtt: Option<Span>,
 }

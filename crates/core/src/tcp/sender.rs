@@ -159,12 +159,14 @@ impl Sender {
             return Acked { payload, rtt };
         }
         self.tcp.cwnd_validate(out);
-        let payload = self.tcp.stream.acknowledge(self.tcp.snd_una, ack.cum);
+        let prior = self.tcp.snd_una;
+        let payload = self.tcp.stream.acknowledge(prior, ack.cum);
         self.tcp.snd_una = ack.cum;
         self.tcp.wnd_end = ack.cum.saturating_add(ack.window);
         self.tcp.rto.sample(since_us(now, ack.ts_first), self.tcp.snd_una, self.tcp.snd_nxt);
         let sample = self.tcp.ack_sample(now, ack);
         self.tcp.control.on_clean_ack(newly, &sample, &self.tcp.usage);
+        let rtt = self.tcp.known_rtt(prior);
         self.tcp.min_rtt_us = self.tcp.min_rtt_us.min(sample.rtt_us);
         self.tcp.rtt_us = sample.rtt_us;
         let deadline = if self.tcp.snd_una == self.tcp.snd_nxt {
@@ -176,7 +178,7 @@ impl Sender {
             now + self.tcp.rto.timeout()
         };
         self.tcp.timer.rearm(now, deadline);
-        Acked { payload, rtt: Some(self.tcp.last_rtt()) }
+        Acked { payload, rtt }
     }
 
     /// Sends new full segments, and returns the run of them, which may be empty. Returns `None` if nothing is outstanding, if there

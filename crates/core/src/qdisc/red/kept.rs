@@ -124,7 +124,7 @@ fn bandwidth_of(log: u32, wlog: u32, words: &mut Words) -> Result<String, (&'sta
         found.map(|(_, scell_log)| scell_log)
     };
     // The step of the table doubles as the rate falls by half, so the rates that give one step are a range.
-    let (slowest, fastest) = (8_000u64, 32_000_000_000u64);
+    let (slowest, fastest) = (8u64, 32_000_000_000u64); // tc counts whole bytes a second
     let first = |below: u32| {
         let (mut low, mut high) = (slowest, fastest + 1);
         while low < high {
@@ -163,6 +163,7 @@ fn shown(rate: u64) -> String {
     match mbit {
         _ if mbit >= 100.0 => format!("{mbit:.0}"),
         _ if mbit >= 10.0 => format!("{mbit:.1}"),
-        _ => format!("{mbit:.2}"),
+        _ if mbit >= 0.1 => format!("{mbit:.2}"),
+        _ => format!("{mbit}"),
     }
 }

@@ -88,6 +88,7 @@ impl LinuxRecovery {
             self.on_old_ack(tcp, now, ack, blocks);
             return Acked::default();
         }
+        let rtt = tcp.known_rtt(tcp.snd_una);
         let (payload, sacktag, mut result) = self.clean_rtx_queue(tcp, now, ack, blocks);
         tcp.ack_update_rtt(now, ack, result.newly_acked, &sacktag);
         self.check_sack_reordering(tcp, &sacktag);
@@ -106,7 +107,7 @@ impl LinuxRecovery {
         }
         self.cong_control(tcp, now, ack, payload, prior_in_flight, &result);
         tcp.clean = tcp.is_ca_open() && tcp.board.is_clean() && tcp.is_plain() && self.tlp.end_seq.is_none();
-        Acked { payload, rtt: (result.newly_acked > 0 && tcp.rtt_us > 0).then(|| tcp.last_rtt()) }
+        Acked { payload, rtt: rtt.filter(|_| result.newly_acked > 0) }
     }
 
     /// Handles an ACK below SND.UNA (`old_ack` in `tcp_ack`). Only its SACK blocks count: they may show losses and end a recovery,

@@ -44,6 +44,7 @@ impl Rfc6675 {
         let prior_in_flight = tcp.inflight();
         tcp.cwnd_validate(prior_in_flight);
         tcp.bursts.begin();
+        let known = tcp.known_rtt(tcp.snd_una);
         let cum = ack.cum.max(tcp.snd_una);
         let newly = cum - tcp.snd_una;
         let payload = tcp.stream.acknowledge(tcp.snd_una, cum);
@@ -59,6 +60,7 @@ impl Rfc6675 {
         let rtt = Rfc6675::sample_slow(tcp, now, ack, newly, gone);
         if let Some(rtt) = rtt {
             tcp.min_rtt_us = tcp.min_rtt_us.min((rtt.0 / 1000) as u32);
+            tcp.rtt_us = (since_us(now, ack.ts_last).0 / 1000) as u32;
         }
         if newly > 0 && tcp.state == State::Loss {
             self.try_undo_timeout(tcp, now, ack);
@@ -80,7 +82,7 @@ impl Rfc6675 {
             tcp.timer.deadline = if tcp.snd_una == tcp.snd_nxt { Time::NEVER } else { now + tcp.rto.timeout() };
         }
         tcp.clean = tcp.state == State::Open && tcp.board.is_clean() && tcp.is_plain();
-        Acked { payload, rtt: rtt.map(|_| since_us(now, ack.ts_last)) }
+        Acked { payload, rtt: rtt.and(known) }
     }
 
     /// Takes the RTT sample of an ACK. Only an ACK that advances gives one (RFC 7323 §4.1). Without timestamps, an ACK of a

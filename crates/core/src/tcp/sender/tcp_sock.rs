@@ -182,6 +182,13 @@ impl TcpSock {
         }
     }
 
+    /// RACK.rtt before an ACK that acknowledges data from `prior` on. `None` before data has been acknowledged: then it is the RTT of
+    /// the handshake.
+    #[inline]
+    pub(super) fn known_rtt(&self, prior: u32) -> Option<Span> {
+        (prior > 0 && self.rtt_us > 0).then(|| self.last_rtt())
+    }
+
     /// The RTT of the segment delivered last (RACK.rtt).
     pub(super) fn last_rtt(&self) -> Span {
         Span::from_micros(u64::from(self.rtt_us))

@@ -154,15 +154,17 @@ fn a_retransmission_gives_no_sample_without_timestamps() {
         let due = sender.next_event();
         sender.on_timer(due);
         sender.poll_transmit(due);
-        let acked = sender.on_ack(at_ms(400), &Ack { ts_first: 300_000, ts_last: 300_000, ..ack(1) }, &[]);
-        assert_eq!(acked.rtt, timestamps.then_some(Span::from_millis(100)));
+        let acked = sender.on_ack(at_ms(500), &Ack { ts_first: 300_000, ts_last: 300_000, ..ack(1) }, &[]);
+        let srtt_us = if timestamps { 112_500 } else { 100_000 };
+        assert_eq!(sender.srtt(), Some(Span::from_micros(srtt_us)), "an eighth of the difference to 200 ms");
         assert_eq!(acked.payload, 1448);
     }
 }
 
-/// An ACK that was delayed for 30 ms has the RTT of the newer of its two segments; SRTT takes that of the older one.
+/// An ACK was delayed for 30 ms. Its RTT is that of the newer of its two segments, and is reported as the next ACK arrives, as the
+/// kernel world reads RACK.rtt. SRTT takes the RTT of the older segment.
 #[test]
-fn the_rtt_of_an_ack_is_that_of_the_segment_that_was_delivered_last() {
+fn the_rtt_of_an_ack_is_that_of_the_segment_that_was_delivered_before_it() {
     for recovery in [Recovery::Rack, Recovery::Rfc6675] {
         let mut sender = Sender::new(&Config { recovery, ..config(Cc::Reno) });
         sender.establish(Time::ZERO, Some(Span::from_millis(100)));
@@ -170,16 +172,18 @@ fn the_rtt_of_an_ack_is_that_of_the_segment_that_was_delivered_last() {
             sender.write(1448);
             sender.poll_transmit(at_ms(ms)).expect("the window has room");
         };
-        [0, 30, 60].into_iter().for_each(&mut send);
+        [0, 30, 60, 90].into_iter().for_each(&mut send);
         let both = Ack { ts_first: 0, ts_last: 30_000, ..ack(2) };
         let acked = sender.on_ack(at_ms(130), &both, &[]);
-        assert_eq!(acked, Acked { payload: 2 * 1448, rtt: Some(Span::from_millis(100)) });
+        assert_eq!(acked, Acked { payload: 2 * 1448, rtt: None }, "the handshake's RTT is no sample");
         assert_eq!(sender.srtt(), Some(Span::from_micros(103_750)), "100 ms, and an eighth of the difference to 130");
         // An ACK that only reports a segment above a hole acknowledges nothing, and is no sample.
-        sender.write(1448);
-        sender.poll_transmit(at_ms(140)).expect("the window has room");
-        let above = sender.on_ack(at_ms(240), &ack(2), &[Block { start: 3, end: 4 }]);
+        let above = sender.on_ack(at_ms(200), &ack(2), &[Block { start: 3, end: 4 }]);
         assert_eq!(above, Acked::default());
+        let next = Ack { ts_first: 60_000, ts_last: 60_000, ..ack(4) };
+        let known = if recovery == Recovery::Rack { 110 } else { 100 };
+        let all = Acked { payload: 2 * 1448, rtt: Some(Span::from_millis(known)) };
+        assert_eq!(sender.on_ack(at_ms(300), &next, &[]), all, "of the segment above the hole, if SACK tells");
     }
 }
 
