@@ -49,6 +49,9 @@ HELD_BACK = {
 }
 NETEM, NETEM_SEEDS = "netem", 5
 """The scenarios with netem's words, all of which count, and their seeds."""
+GUEST = "Linux 7.3.4, 250 Hz, 352f72e94018"
+"""The guest whose kept runs are compared with --kept, except those with netem's words. In it no timer could be set less
+than 500 ns ahead; the present guest has no such bound and counts what netem drops. README.md compares the two."""
 LAST, NEWEST = "held-back-4", "held-back-5"
 """Those that the model was not changed for: with thirty seeds, and those that were drawn for today's, with ten."""
 FIRST_SEEDS, LAST_SEEDS = range(1, 11), range(21, 31)
@@ -331,16 +334,21 @@ def main() -> int:
         print(f"{pack(options.store)} runs in {PLAYED.relative_to(ROOT)}")
         return 0
 
-    def compared(folder: str, seeds: int) -> agree.Comparison:
+    def compared(folder: str, seeds: int, guest: str | None = GUEST) -> agree.Comparison:
         files = sorted((FOLDER / folder).glob("*.toml"))
-        found = agree.compare(files, seeds=seeds, folder=options.store, memory="3G", kept_only=options.kept)
+        found = agree.compare(
+            files, seeds=seeds, folder=options.store, memory="3G", kept_only=options.kept, guest=guest
+        )
         # Each scenario was drawn for one queue, and counts once.
         return replace(found, pairs=[pair for pair in found.pairs if pair.compared])
 
     done = compared("drawn", options.seeds)
+    if not done.pairs:
+        print("no runs of the kernel are kept for drawn/: the pages stay as they are", file=sys.stderr)
+        return 1
     ranks = compared("ranks", options.ranks) if options.ranks else None
     held = {folder: compared(folder, options.seeds) for folder in HELD_BACK}
-    text = tables(done, ranks, held, compared(NETEM, NETEM_SEEDS))
+    text = tables(done, ranks, held, compared(NETEM, NETEM_SEEDS, guest=None))
     if options.print:
         print(text)
         return 0

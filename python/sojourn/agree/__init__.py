@@ -79,13 +79,15 @@ def compare(
     sets: Sequence[tuple[str, str]] = (),
     again: bool = False,
     kept_only: bool = False,
+    guest: str | None = None,
     on_progress: Callable[[float, float], None] = lambda _done_s, _all_s: None,
 ) -> Comparison:
     """Plays each scenario with `seeds` seeds in both worlds. Runs that were played before are read instead.
 
     Ctrl-C stops the runs that are playing. The finished ones are kept and compared, and the result is marked
     interrupted. With `again`, kernel runs that an older guest played are played again. With `kept_only`, the kernel
-    plays nothing, and runs that it has not played before are left out. Raises Refusal or `_core.Error` for an invalid
+    plays nothing, and runs that it has not played before are left out; they are those of the present guest, or of
+    `guest`, as `versions["kernel"]` names it. Raises Refusal or `_core.Error` for an invalid
     scenario, and if there is no kernel.
     """
     guests = Guests(memory=memory)
@@ -95,7 +97,7 @@ def compare(
     warnings: list[str] = []
     for file in files:
         plan = load(file, sets, None, seeds)
-        found, refused = _jobs(file, plan, worlds_of(guests, plan), place)
+        found, refused = _jobs(file, plan, worlds_of(guests, plan), place, guest if kept_only else None)
         warnings += [f"{file}: {warning}" for warning in plan.warnings]
         wanted += found
         skipped += refused
@@ -118,7 +120,8 @@ def compare(
     older = sum(is_older(job, run) for job, run in here)
     versions = records.versions() | {"simulator": worlds.simulator()[:12]}
     if wanted:
-        versions |= {"kernel": _kernel(guests, wanted[0].plan, wanted[0].index)}
+        present = _kernel(guests, wanted[0].plan, wanted[0].index)
+        versions |= {"kernel": guest if kept_only and guest else present}
     return Comparison(_pairs(here), skipped, versions, interrupted, older, warnings)
 
 
@@ -128,7 +131,7 @@ def worlds_of(guests: Guests, plan: _core.Plan) -> dict[str, World]:
 
 
 def _jobs(
-    path: Path, plan: _core.Plan, worlds: dict[str, World], place: Path
+    path: Path, plan: _core.Plan, worlds: dict[str, World], place: Path, guest: str | None
 ) -> tuple[list[Job], list[dict[str, Any]]]:
     """Returns the runs that both worlds can play, and the combinations that one of them cannot play, with the
     reason.
@@ -151,7 +154,7 @@ def _jobs(
                 runs[index]["set"],
                 runs[index]["seed"],
                 name,
-                _identity(name, world, plan, index),
+                guest if guest and name == "kernel" else _identity(name, world, plan, index),
                 *named,
             ]
             digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()
