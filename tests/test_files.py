@@ -138,6 +138,14 @@ def test_a_file_of_absurd_size_is_refused(tmp_path: Path) -> None:
         files.read_bytes(path, "a text", most=10)
 
 
+def test_a_file_whose_size_is_not_known_is_read_to_its_end() -> None:
+    path = Path("/proc/self/environ")
+    assert path.stat().st_size == 0
+    assert files.read_bytes(path, "a text") == path.read_bytes()
+    with pytest.raises(Refusal, match="larger than 5 bytes"):
+        files.read_bytes(path, "a text", most=5)
+
+
 def test_the_command_refuses_a_fifo_in_one_line(tmp_path: Path, sojourn: Run) -> None:
     os.mkfifo(tmp_path / "f")
     for verb in (["check", "f"], ["replay", "f", "--qdisc", "pfifo"]):

@@ -23,6 +23,8 @@ R = TypeVar("R")
 
 LARGEST = 2**30
 """The largest file that is read at once, in bytes."""
+BLOCK = 2**16
+"""Bytes that are read at a time from a file whose size is not known."""
 KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a FIFO"),
@@ -57,9 +59,12 @@ def read_bytes(path: Path, what: str, *, most: int = LARGEST) -> bytes:
         # If a FIFO takes the file's place now, to open it does not wait.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
+            about = os.fstat(handle)
+            if not stat.S_ISREG(about.st_mode):
                 raise Refusal(f"{path}: expected {what}, as a regular file")
-            data = file.read(most + 1)
+            data = file.read(min(about.st_size, most) + 1)  # this much memory is asked for
+            while len(data) <= most and (more := file.read(BLOCK)):  # it grows, or is in /proc and has no size
+                data += more
     except OSError as error:
         raise Refusal(f"{path}: {error.strerror}: expected {what}") from error
     if len(data) > most:
