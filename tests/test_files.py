@@ -6,6 +6,7 @@ import csv
 import errno
 import fcntl
 import io
+import json
 import os
 import socket
 import stat
@@ -352,6 +353,13 @@ def test_a_title_reaches_no_output_with_what_a_terminal_acts_on(tmp_path: Path, 
         seen.append(sojourn("store", "SELECT title FROM runs", "--store", tmp_path / "s", "-f", form).stdout)
     assert not set("".join(seen)) & set("\u202e\x07\x1b\u2066\u200f")
     assert seen[-1].splitlines()[1].startswith("'=a")
+
+
+def test_json_has_no_hidden_character() -> None:
+    text = "".join(map(chr, words.HIDDEN))
+    written = records.to_json([text])
+    assert not set(written) & set(text) - {"\n"}
+    assert json.loads(written) == [text]
 
 
 def test_an_error_reaches_the_terminal_without_what_it_acts_on(tmp_path: Path, sojourn: Run) -> None:

@@ -132,10 +132,8 @@ def versions() -> dict[str, str]:
     return {"sojourn": _core.__version__, "file": str(FILE_VERSION)}
 
 
-_ESCAPED = {
-    code: f"\\u{code:04x}" for code in (0x7F, 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
-}
-"""Characters that JSON allows in texts, and that a terminal acts on without showing them."""
+_ESCAPED = {code: f"\\u{code:04x}" for code in words.HIDDEN if code >= 0x20}
+"""Hidden characters that JSON allows in texts."""
 
 
 def to_json(value: object, *, indent: int | None = 2) -> str:
