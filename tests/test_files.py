@@ -21,6 +21,7 @@ import pytest
 import sojourn as sj
 from conftest import ROOT, SOJOURN, Run
 from sojourn import files, plan, records, words
+from sojourn._core import Plan
 from sojourn.claims import load as load_claims
 from sojourn.cli.base import cli
 from sojourn.disciplines import digest_of
@@ -28,6 +29,7 @@ from sojourn.errors import Refusal
 from sojourn.frontier.grid import read_grid
 from sojourn.kernel import store as kernels
 from sojourn.store import Store
+from sojourn.worlds import Simulator
 
 TINY = """\
 title = "tiny"
@@ -304,6 +306,26 @@ def test_a_full_disk_leaves_no_part_of_the_results_of_a_program(
     with pytest.raises(Refusal, match=r"0000.*\.parquet: No space left on device"):
         sj.run(tiny, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+class Failing(Simulator):
+    """A world whose last run fails."""
+
+    def play(self, plan: Plan, index: int, *args: Any, **how: Any) -> Any:
+        if index == len(plan) - 1:
+            raise Refusal("the guest stopped")
+        return super().play(plan, index, *args, **how)
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_a_run_that_fails_leaves_those_that_are_finished(runs: int, tmp_path: Path) -> None:
+    (tmp_path / "t.toml").write_text(f'{TINY}[sweep]\n"hop.b.delay" = {["1ms", "2ms", "3ms"][:runs]}\n')
+    out = tmp_path / "out"
+    with pytest.raises(Refusal, match=r"^the guest stopped") as said:
+        sj.run(tmp_path / "t.toml", world=Failing(), on=1, out=out)
+    assert (f"; finished runs are kept in {out}" in str(said.value)) == out.exists() == (runs > 1)
+    if runs > 1:
+        assert sj.open_results(out).count == runs - 1
 
 
 def test_a_folder_of_others_is_never_removed(tiny: Path, tmp_path: Path) -> None:
