@@ -238,6 +238,20 @@ def test_a_folder_is_reserved_while_it_is_written_to(tiny: Path, tmp_path: Path,
     sojourn("report", results)
 
 
+def test_sweeps_of_a_store_that_end_at_once_all_draw(tiny: Path, tmp_path: Path) -> None:
+    words = [SOJOURN, "sweep", tiny, "--store", tmp_path / "store"]
+    pictures = tmp_path / "store" / "pictures" / "tiny"
+    pictures.mkdir(parents=True)
+    (tmp_path / "store" / "lock").touch()
+    with files.writing(pictures):
+        started = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        with pytest.raises(subprocess.TimeoutExpired):
+            started[0].wait(timeout=4)
+    said = [one.communicate()[1] for one in started]
+    assert [one.returncode for one in started] == [0, 0], said
+    assert any(pictures.iterdir())
+
+
 def test_a_reservation_ends_with_its_block(tmp_path: Path) -> None:
     for _ in range(2):
         with (
