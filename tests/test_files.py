@@ -6,6 +6,7 @@ import csv
 import errno
 import fcntl
 import io
+import json
 import os
 import socket
 import stat
@@ -20,6 +21,7 @@ import pytest
 import sojourn as sj
 from conftest import ROOT, SOJOURN, Run
 from sojourn import files, plan, records, words
+from sojourn._core import Plan
 from sojourn.claims import load as load_claims
 from sojourn.cli.base import cli
 from sojourn.disciplines import digest_of
@@ -27,6 +29,7 @@ from sojourn.errors import Refusal
 from sojourn.frontier.grid import read_grid
 from sojourn.kernel import store as kernels
 from sojourn.store import Store
+from sojourn.worlds import Simulator
 
 TINY = """\
 title = "tiny"
@@ -138,6 +141,14 @@ def test_a_file_of_absurd_size_is_refused(tmp_path: Path) -> None:
         files.read_bytes(path, "a text", most=10)
 
 
+def test_a_file_whose_size_is_not_known_is_read_to_its_end() -> None:
+    path = Path("/proc/self/environ")
+    assert path.stat().st_size == 0
+    assert files.read_bytes(path, "a text") == path.read_bytes()
+    with pytest.raises(Refusal, match="larger than 5 bytes"):
+        files.read_bytes(path, "a text", most=5)
+
+
 def test_the_command_refuses_a_fifo_in_one_line(tmp_path: Path, sojourn: Run) -> None:
     os.mkfifo(tmp_path / "f")
     for verb in (["check", "f"], ["replay", "f", "--qdisc", "pfifo"]):
@@ -227,6 +238,20 @@ def test_a_folder_is_reserved_while_it_is_written_to(tiny: Path, tmp_path: Path,
     sojourn("report", results)
 
 
+def test_sweeps_of_a_store_that_end_at_once_all_draw(tiny: Path, tmp_path: Path) -> None:
+    words = [SOJOURN, "sweep", tiny, "--store", tmp_path / "store"]
+    pictures = tmp_path / "store" / "pictures" / "tiny"
+    pictures.mkdir(parents=True)
+    (tmp_path / "store" / "lock").touch()
+    with files.writing(pictures):
+        started = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        with pytest.raises(subprocess.TimeoutExpired):
+            started[0].wait(timeout=4)
+    said = [one.communicate()[1] for one in started]
+    assert [one.returncode for one in started] == [0, 0], said
+    assert any(pictures.iterdir())
+
+
 def test_a_reservation_ends_with_its_block(tmp_path: Path) -> None:
     for _ in range(2):
         with (
@@ -297,6 +322,26 @@ def test_a_full_disk_leaves_no_part_of_the_results_of_a_program(
     assert not (tmp_path / "out").exists()
 
 
+class Failing(Simulator):
+    """A world whose last run fails."""
+
+    def play(self, plan: Plan, index: int, *args: Any, **how: Any) -> Any:
+        if index == len(plan) - 1:
+            raise Refusal("the guest stopped")
+        return super().play(plan, index, *args, **how)
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_a_run_that_fails_leaves_those_that_are_finished(runs: int, tmp_path: Path) -> None:
+    (tmp_path / "t.toml").write_text(f'{TINY}[sweep]\n"hop.b.delay" = {["1ms", "2ms", "3ms"][:runs]}\n')
+    out = tmp_path / "out"
+    with pytest.raises(Refusal, match=r"^the guest stopped") as said:
+        sj.run(tmp_path / "t.toml", world=Failing(), on=1, out=out)
+    assert (f"; finished runs are kept in {out}" in str(said.value)) == out.exists() == (runs > 1)
+    if runs > 1:
+        assert sj.open_results(out).count == runs - 1
+
+
 def test_a_folder_of_others_is_never_removed(tiny: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     sj.run(tiny, out=out)
@@ -344,6 +389,13 @@ def test_a_title_reaches_no_output_with_what_a_terminal_acts_on(tmp_path: Path, 
         seen.append(sojourn("store", "SELECT title FROM runs", "--store", tmp_path / "s", "-f", form).stdout)
     assert not set("".join(seen)) & set("\u202e\x07\x1b\u2066\u200f")
     assert seen[-1].splitlines()[1].startswith("'=a")
+
+
+def test_json_has_no_hidden_character() -> None:
+    text = "".join(map(chr, words.HIDDEN))
+    written = records.to_json([text])
+    assert not set(written) & set(text) - {"\n"}
+    assert json.loads(written) == [text]
 
 
 def test_an_error_reaches_the_terminal_without_what_it_acts_on(tmp_path: Path, sojourn: Run) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sojourn import shapes
 from sojourn.errors import Refusal
 
 INT, REAL, TEXT = pa.int64(), pa.float64(), pa.string()
@@ -177,12 +178,15 @@ def wrong(result: Mapping[str, Any]) -> str:
 
     A measure that is missing is not wrong: an older sojourn did not have all of them.
     """
-    for kind, key in ((HOP, "hops"), (FLOW, "flows")):
-        entries = result[key].items() if key == "hops" else ((str(one["name"]), one) for one in result[key])
-        for name, one in entries:
-            if problem := _wrong(kind, one, f"result.{key}.{name}"):
-                return problem
-    return _wrong(JAIN, result["jain"], "result.jain") or _wrong(LOSSES, result.get("losses"), "result.losses")
+    groups = result.get("groups", [])
+    if problem := shapes.wrong(groups, [{"name": str, "kind": str}], "result.groups"):
+        return problem
+    parts = [(HOP, f"hops.{name}", one) for name, one in result["hops"].items()]
+    parts += [(FLOW, f"flows.{one['name']}", one) for one in result["flows"]]
+    parts += [(FLOW, f"groups.{one['name']}", one) for one in groups]
+    parts += [(pa.map_(TEXT, INT), "tcp", result.get("tcp"))]
+    parts += [(JAIN, "jain", result["jain"]), (LOSSES, "losses", result.get("losses"))]
+    return next(filter(None, (_wrong(kind, value, f"result.{address}") for kind, address, value in parts)), "")
 
 
 def _wrong(kind: pa.DataType, value: Any, address: str) -> str:

@@ -23,6 +23,8 @@ R = TypeVar("R")
 
 LARGEST = 2**30
 """The largest file that is read at once, in bytes."""
+BLOCK = 2**16
+"""Bytes that are read at a time from a file whose size is not known."""
 KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a FIFO"),
@@ -57,9 +59,12 @@ def read_bytes(path: Path, what: str, *, most: int = LARGEST) -> bytes:
         # If a FIFO takes the file's place now, to open it does not wait.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
+            about = os.fstat(handle)
+            if not stat.S_ISREG(about.st_mode):
                 raise Refusal(f"{path}: expected {what}, as a regular file")
-            data = file.read(most + 1)
+            data = file.read(min(about.st_size, most) + 1)  # this much memory is asked for
+            while len(data) <= most and (more := file.read(BLOCK)):  # it grows, or is in /proc and has no size
+                data += more
     except OSError as error:
         raise Refusal(f"{path}: {error.strerror}: expected {what}") from error
     if len(data) > most:
@@ -76,11 +81,11 @@ def read_text(path: Path, what: str, *, most: int = LARGEST) -> str:
 
 
 @contextmanager
-def writing(folder: Path, option: str = "") -> Iterator[None]:
+def writing(folder: Path, option: str = "", *, wait: bool = False) -> Iterator[None]:
     """Makes a folder if it is not there, and reserves it for the files that this process writes inside the block.
 
-    Raises Refusal if another process has reserved it, or if it is a file. The system ends the reservation with the
-    process, so that none can be left behind.
+    If another process has reserved it, it waits with `wait`, and otherwise raises Refusal. Raises Refusal for a file
+    too. The system ends the reservation with the process, so that none can be left behind.
     """
     named = f"{option} = {folder}" if option else str(folder)
     if folder.exists() and not folder.is_dir():
@@ -89,7 +94,7 @@ def writing(folder: Path, option: str = "") -> Iterator[None]:
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError as error:
             raise Refusal(
                 f"{named}: another sojourn writes to this folder now: expected a folder of its own, or wait for its end"
@@ -102,14 +107,19 @@ def writing(folder: Path, option: str = "") -> Iterator[None]:
         os.close(handle)
 
 
-def reserving(write: Callable[Concatenate[Path, P], R]) -> Callable[Concatenate[Path, P], R]:
+def reserving(
+    *, wait: bool = False
+) -> Callable[[Callable[Concatenate[Path, P], R]], Callable[Concatenate[Path, P], R]]:
     """Decorates a function that writes several files to a folder, its first argument: the folder is reserved for it, so
-    that files of two processes are never mixed.
+    that files of two processes are never mixed. With `wait` it waits for another process that writes there.
     """
 
-    @functools.wraps(write)
-    def reserved(folder: Path, /, *args: P.args, **more: P.kwargs) -> R:
-        with writing(folder):
-            return write(folder, *args, **more)
+    def decorate(write: Callable[Concatenate[Path, P], R]) -> Callable[Concatenate[Path, P], R]:
+        @functools.wraps(write)
+        def reserved(folder: Path, /, *args: P.args, **more: P.kwargs) -> R:
+            with writing(folder, wait=wait):
+                return write(folder, *args, **more)
 
-    return reserved
+        return reserved
+
+    return decorate

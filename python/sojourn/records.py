@@ -132,10 +132,8 @@ def versions() -> dict[str, str]:
     return {"sojourn": _core.__version__, "file": str(FILE_VERSION)}
 
 
-_ESCAPED = {
-    code: f"\\u{code:04x}" for code in (0x7F, 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
-}
-"""Characters that JSON allows in texts, and that a terminal acts on without showing them."""
+_ESCAPED = {code: f"\\u{code:04x}" for code in words.HIDDEN if code >= 0x20}
+"""Hidden characters that JSON allows in texts."""
 
 
 def to_json(value: object, *, indent: int | None = 2) -> str:
@@ -485,19 +483,27 @@ def claimed(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_or_none(folder: Callable[[], Path | None]) -> Iterator[None]:
-    """Removes the results that this process has written to a folder if the block fails, as with a full disk: a folder
-    with a part of the results would look like a whole one. The folder is asked for at that time.
+    """Removes the results that this process has written to a folder if they cannot be written, as with a full disk: a
+    folder with a part of the results would look like a whole one. The folder is asked for at that time.
+
+    If a run fails, those that are finished are kept, and the error names their folder.
     """
     try:
         yield
     except BrokenPipeError:
         raise
-    except (OSError, Refusal, _core.Error):
-        if (place := folder()) is not None:
-            shutil.rmtree(place / RUNS, ignore_errors=True)
-            for name in (SCENARIO, RESULTS):
-                with suppress(OSError):
-                    (place / name).unlink()
+    except (OSError, Refusal, _core.Error) as error:
+        place = folder()
+        if place is None:
+            raise
+        is_written = not isinstance(error, OSError) and not isinstance(error.__cause__, OSError)
+        if is_written and any((place / RUNS).glob("*")):
+            error.args = (f"{error}; finished runs are kept in {place}",)
+            raise
+        shutil.rmtree(place / RUNS, ignore_errors=True)
+        for name in (SCENARIO, RESULTS):
             with suppress(OSError):
-                place.rmdir()
+                (place / name).unlink()
+        with suppress(OSError):
+            place.rmdir()
         raise

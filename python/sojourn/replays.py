@@ -59,7 +59,7 @@ def columns_of(fates: bytes) -> dict[str, NDArray[Any]]:
 
     head, _, rows = fates.partition(b"\n")
     names = head.decode().split(",")
-    longest = max((len(line) for line in rows.splitlines()), default=1)
+    longest = max((len(line) - line.rfind(b",") - 1 for line in rows.splitlines()), default=1)
     kinds = [(name, f"U{longest}" if name == "fate" else "i8") for name in names]
     if not rows:
         return {name: np.empty(0, dtype=kind) for name, kind in kinds}

@@ -819,8 +819,8 @@ def _flat(runs: Sequence[RunRecord]) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def as_csv(runs: Sequence[RunRecord]) -> str:
-    """Returns one row for each run, with its whole JSON entry except the start-up. Numbers of flows are in columns
-    `flows.NAME.measure`.
+    """Returns one row for each run, with its JSON entry except the start-up, `groups`, `tcp` and the disciplines'
+    counters. Numbers of flows are in columns `flows.NAME.measure`.
     """
     flat, keys = _flat(runs)
     text = io.StringIO()
@@ -846,7 +846,7 @@ _OF_KIND: dict[str, dict[str, Any]] = {
     "voip": _DATAGRAMS | {"mos": None},
     "cbr": _DATAGRAMS,
     "onoff": _DATAGRAMS,
-    "web": _TRANSFER | {"page_load_s": _SHAPE},
+    "web": _TRANSFER | {"page_load_s": _SHAPE, "pages": None},
     "download": _TRANSFER,
     "upload": _TRANSFER,
     "sizes": _TRANSFER,

@@ -332,13 +332,13 @@ def csv_cell(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
 
 
-_HIDDEN = dict.fromkeys(
-    [*range(0x20), *range(0x7F, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)], "\ufffd"
-)
+HIDDEN = (*range(0x20), *range(0x7F, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+"""Characters that a terminal acts on and does not show: controls, and those that change the direction of text."""
+_REPLACED = dict.fromkeys(HIDDEN, "\ufffd")
 
 
 def harmless(text: str) -> str:
-    """Returns a text of one line without the characters that a terminal acts on and does not show: control characters,
-    and those that change the direction of text. Each becomes U+FFFD, and tabs and new lines become blanks.
+    """Returns a text of one line without `HIDDEN` characters. Each becomes U+FFFD, and tabs and new lines become
+    blanks.
     """
-    return re.sub(r"[\t\n\r]", " ", text).translate(_HIDDEN)
+    return re.sub(r"[\t\n\r]", " ", text).translate(_REPLACED)

@@ -154,7 +154,7 @@ def sweep(
     _show(done, opened.folder, form, baseline)
     if done.combinations and (form == "text" or out or picture_is_asked_for()):
         place = out or opened.folder / PICTURES / _name(file, world)
-        with writing(place):
+        with writing(place, wait=True):  # of a sweep that ends at the same time
             _draw(done, place, picture)
     _name_too_wide(done)
     click.echo(f"{many(done.count, 'run')}, {_played(done)}; store: {opened.folder}", err=True)

@@ -25,7 +25,7 @@ PICTURES = "pictures"
 """The name of the folder with all pictures and their numbers."""
 
 
-@reserving
+@reserving()
 def write(
     folder: Path,
     runs: Sequence[RunRecord],

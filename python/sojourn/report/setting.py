@@ -18,7 +18,7 @@ from sojourn.tune.search import Found
 PAGE = "setting.html"
 
 
-@reserving
+@reserving(wait=True)
 def write(folder: Path, found: Found, lines: Mapping[str, Lines], form: Format = "png") -> Path:
     """Writes the page, the picture in this format with its numbers, and returns the page's path."""
     made = picture.picture(found, origin(found))

@@ -20,7 +20,7 @@ OVER_TIME = ("8.2.5", "8.2.6 I", "8.2.6 II")
 """Rows whose link or load changes."""
 
 
-@reserving
+@reserving(wait=True)
 def write(folder: Path, done: Evaluation, form: Format = "png") -> Path:
     """Writes the page, the pictures in this format, and all numbers as CSV and JSON. Returns the page's path.
 
