@@ -123,7 +123,7 @@ def test_ctrl_c_leaves_what_is_finished(tmp_path: Path, sojourn: Run) -> None:
     process = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     folders = [tmp_path / "store" / name for name in ("new", "runs")]
     while time.monotonic() < deadline and not any(list(folder.glob("[!.]*")) for folder in folders):
         time.sleep(0.1)
