@@ -23,7 +23,15 @@ from sojourn import _core
 from sojourn.arguments import one_of, takes
 from sojourn.cases import Case
 from sojourn.records import write_bytes
-from sojourn.words import disciplines_of, link_rate_text, number_text, rate_text, rows_as_csv, seeds_text
+from sojourn.words import (
+    csv_cell,
+    disciplines_of,
+    link_rate_text,
+    number_text,
+    rate_text,
+    rows_as_csv,
+    seeds_text,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
@@ -115,14 +123,14 @@ class Data:
     def csv(self) -> str:
         """As CSV; a missing value is empty."""
         columns = [_texts(column) for column in zip(*self.rows, strict=True)]
-        return rows_as_csv(self.heads, list(zip(*columns, strict=True)))
+        return rows_as_csv(self.heads, zip(*columns, strict=True), checked=True)
 
 
 def _texts(column: Sequence[object]) -> list[str]:
-    """The cells of a column."""
+    """The cells of a column, each safe in a spreadsheet."""
     if all(type(value) is float for value in column):  # tens of thousands, in a series
         return ["" if text == "nan" else text for text in map("%.10g".__mod__, column)]
-    return [_cell(value) for value in column]
+    return [str(csv_cell(_cell(value))) for value in column]
 
 
 def _cell(value: object) -> str:
