@@ -108,7 +108,7 @@ def load(
 @takes(
     plan=either(having("a plan", "runs", "describe"), PATH, NAMED),
     world=either(TEXT, having("a world", "name", "play")),
-    qdisc=LINES,
+    qdisc=either(TEXT, LINES),
     hop=TEXT,
     disciplines=NAMED,
     seed=SEED,
