@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sojourn import _core, identity, queues
+from sojourn import _core, identity, queues, words
 from sojourn.errors import Refusal, nearest_of
 from sojourn.line import constant_bps
 from sojourn.words import rate_text
@@ -101,12 +101,13 @@ def plan_of(
     groups = [group for group in zips if not any(key in own for key in group)]
     if groups:
         kept["zip"] = groups
-    chosen = list(dict.fromkeys(" ".join(line.split()) for line in lines))
+    chosen = list(dict.fromkeys(map(words.tidied, lines)))
     scenario["sweep"] = {queues.qdisc_key(queue): chosen, **kept}
     made = _core.Plan.parse(
         _core.to_toml(scenario), plan.file, list(sets), seed, seeds, lines=False, outside=plan.outside_names
     )
-    notes = [f"{queue} plays {'each of these lines' if len(chosen) > 1 else 'this line'}: {', '.join(chosen)}"]
+    named = ", ".join(one.partition("\n")[0] for one in chosen)
+    notes = [f"{queue} plays {'each of these lines' if len(chosen) > 1 else 'this line'}: {named}"]
     notes += _faster(made, queue, chosen)
     if together:
         notes.append(

@@ -210,6 +210,21 @@ def disciplines_of(line: str) -> list[str]:
     return [part.split()[0] for part in lines_of(line)[0].split(" child ") if part.split()]
 
 
+def tidied(text: str) -> str:
+    """Returns a discipline as a user gave it, without needless spaces. Ends of lines stay: what tc prints may have
+    several lines, and the ones below the first are its counters, or other disciplines.
+    """
+    return "\n".join(filter(None, (" ".join(line.split()) for line in text.splitlines())))
+
+
+_PASTED = re.compile(r"\s*(?:(?:qdisc|class) |[\[{])")
+
+
+def is_pasted(value: object) -> bool:
+    """Returns whether a discipline's value is the output of `tc qdisc show`, `tc class show` or `tc -j`."""
+    return isinstance(value, str) and _PASTED.match(value) is not None
+
+
 def short_name(line: str) -> str:
     """Returns a line without its parameters: `htb + codel`. A variant, which is another algorithm, is kept: `ccaq
     variant paper`. A discipline that changes has all its names: `cake → fq_codel`.
