@@ -125,7 +125,7 @@ def load(
 def run(
     plan: _core.Plan | Scenario,
     *,
-    qdisc: Sequence[str] | None = None,
+    qdisc: str | Sequence[str] | None = None,
     hop: str | None = None,
     world: str | World = "sim",
     disciplines: Disciplines | None = None,
