@@ -149,3 +149,8 @@ def test_what_was_pasted_keeps_its_text_where_two_texts_are_the_same_line() -> N
     assert cases.plain_sets(same[1:2], [{"a": line}]) == [{key: line}]
     rate: list[dict[str, object]] = [{key: texts[0], "hop.a.rate": rate} for rate in ("1mbit", "2mbit")]
     assert [one[key] for one in cases.plain_sets(rate, [{"a": line}] * 2)] == [line, line]
+
+
+def test_no_line_at_all_is_refused() -> None:
+    with pytest.raises(sj.Refusal, match=r"qdisc = \[\]: expected one line or more"):
+        sj.run("fading-link", qdisc=[])

@@ -715,3 +715,18 @@ def test_a_home_line_is_a_modem_with_fifos_and_a_router() -> None:
     assert (line["qdisc"], line["reverse"]["qdisc"]) == ("pfifo limit 1321", "pfifo limit 132")
     assert router_["rate"] == "1gbit"
     assert one.command == "--down 20mbit --up 2mbit --rtt 30ms --buffer 800ms --access ethernet --mix family"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "said"),
+    [
+        ({"sparse": "same", "pages": "open"}, "as good here, but less robust"),
+        ({"sparse": "better", "pages": "same"}, "slightly worse in ping here, and less robust"),
+        ({"sparse": "worse", "pages": "same"}, "better in ping here, but less robust"),
+        ({"sparse": "worse", "pages": "better"}, "better in ping and worse in page here, and less robust"),
+    ],
+)
+def test_the_next_best_discipline_is_as_good_only_without_a_mark_in_its_row(
+    verdicts: dict[str, judge.Verdict], said: str
+) -> None:
+    assert summary._nearly(answered(home("upload")), judge.Compared({}, verdicts)) == said

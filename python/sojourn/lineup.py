@@ -87,6 +87,8 @@ def plan_of(
     as before. `sets`, `seed` and `seeds` are those with which `plan` was read. Raises Refusal for a queue that there is
     not, and if `sets` has its discipline.
     """
+    if not lines:
+        raise Refusal("qdisc = []: expected one line or more, such as fq_codel")
     queue = queue_of(plan, hop)
     names = [one["name"] for one in plan.describe(0)["hops"]]
     for key, value in sets:
