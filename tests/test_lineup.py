@@ -9,7 +9,7 @@ import pytest
 
 import sojourn as sj
 from conftest import Run
-from sojourn import cases, lineup, plan
+from sojourn import cases, lineup, plan, words
 
 TWO = """\
 title = "An upload and a download"
@@ -134,7 +134,9 @@ def test_output_of_tc_of_several_lines_is_a_line_and_has_the_name_of_its_discipl
     path.write_text(TWO)
     done = sojourn("run", path, "--qdisc", SHOWN, "--qdisc", JSON, "--qdisc", "codel", "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    assert "Sent" not in done.stdout, "the counters are no part of the line"
+    assert "Sent" not in done.stdout + done.stderr, "the counters are no part of the line"
+    read = "fq_codel limit 100 flows 64 quantum 300 memory_limit 4Mb"
+    assert f"home plays each of these lines: {read}, pie limit 100 tupdate 16ms, codel" in done.stderr
     first = [
         line.split("  ")[0].strip() for line in done.stdout.splitlines() if line.startswith((" fq", " pie", " co"))
     ]
@@ -154,3 +156,12 @@ def test_what_was_pasted_keeps_its_text_where_two_texts_are_the_same_line() -> N
 def test_no_line_at_all_is_refused() -> None:
     with pytest.raises(sj.Refusal, match=r"qdisc = \[\]: expected one line or more"):
         sj.run("fading-link", qdisc=[])
+
+
+def test_output_of_tc_is_tidied_to_a_line_for_each_discipline() -> None:
+    assert words.tidied("  fq_codel   limit\n 100 ") == "fq_codel limit 100"
+    assert words.tidied(SHOWN) == " ".join(SHOWN.splitlines()[0].split())
+    tree = (
+        "qdisc mq 0: root\n Sent 1 bytes\n backlog 0b\nqdisc sfb 0: parent :1 limit 1000p\n  increment 0.0005\n Sent 1"
+    )
+    assert words.tidied(tree) == "qdisc mq 0: root\nqdisc sfb 0: parent :1 limit 1000p increment 0.0005"

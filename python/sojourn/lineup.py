@@ -66,6 +66,12 @@ def _faster(plan: _core.Plan, queue: str, lines: Sequence[str]) -> list[str]:
     ]
 
 
+def _read_as(made: _core.Plan, queue: str, line: str) -> str:
+    """Returns a pasted line as the discipline that a queue of the plan has by it."""
+    place = next(place for place, one in enumerate(made.runs) if one["set"].get(queues.qdisc_key(queue)) == line)
+    return next(str(hop["qdisc"]) for hop in made.describe(place)["hops"] if hop["name"] == queue)
+
+
 def _sweep(document: Mapping[str, Any]) -> dict[str, Any]:
     sweep = document.get("sweep", {})
     return {key: value for key, value in sweep.items() if key not in ("zip", "seeds")}
@@ -108,7 +114,7 @@ def plan_of(
     made = _core.Plan.parse(
         _core.to_toml(scenario), plan.file, list(sets), seed, seeds, lines=False, outside=plan.outside_names
     )
-    named = ", ".join(one.partition("\n")[0] for one in chosen)
+    named = ", ".join(_read_as(made, queue, one) if words.is_pasted(one) else one for one in chosen)
     notes = [f"{queue} plays {'each of these lines' if len(chosen) > 1 else 'this line'}: {named}"]
     notes += _faster(made, queue, chosen)
     if together:

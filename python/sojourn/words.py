@@ -211,10 +211,17 @@ def disciplines_of(line: str) -> list[str]:
 
 
 def tidied(text: str) -> str:
-    """Returns a discipline as a user gave it, without needless spaces. Ends of lines stay: what tc prints may have
-    several lines, and the ones below the first are its counters, or other disciplines.
+    """Returns a discipline as a user gave it, without needless spaces and ends of lines, and without the counters of
+    `tc -s`. In the output of `tc` each qdisc and each class keeps a line of its own.
     """
-    return "\n".join(filter(None, (" ".join(line.split()) for line in text.splitlines())))
+    kept: list[str] = []
+    is_counter = False
+    for line in filter(None, (" ".join(one.split()) for one in text.splitlines())):
+        begins = line.startswith(("qdisc ", "class "))
+        is_counter = not begins and (is_counter or line.startswith("Sent "))
+        if not is_counter:
+            kept.append(f"\n{line}" if begins and kept else f" {line}" if kept else line)
+    return "".join(kept)
 
 
 _PASTED = re.compile(r"\s*(?:(?:qdisc|class) |[\[{])")
