@@ -730,3 +730,13 @@ def test_the_next_best_discipline_is_as_good_only_without_a_mark_in_its_row(
     verdicts: dict[str, judge.Verdict], said: str
 ) -> None:
     assert summary._nearly(answered(home("upload")), judge.Compared({}, verdicts)) == said
+
+
+def test_the_rate_of_a_single_queue_has_a_name_in_the_tables() -> None:
+    one = task_of_plan(load(Path(__file__).parents[1] / "scenarios/rural-low.toml"))
+    assert len(one.queues) == 1
+    found = answered(one)
+    assert summary.finalists(found, brief=True).heads[1] == "rate\nMbit/s"
+    assert summary.finalists(found).heads[1] == "rate Mbit/s"
+    two = answered(home("upload"))
+    assert summary.finalists(two).heads[1] == "up Mbit/s"

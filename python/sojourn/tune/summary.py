@@ -440,7 +440,7 @@ def _today(found: Found) -> list[str]:
 
 
 def _heads(found: Found, *, brief: bool) -> list[str]:
-    heads = {way: f"{_way(found, way)} Mbit/s".strip() for way in found.final.goodput}
+    heads = {way: f"{_way(found, way) or _short(found, way)} Mbit/s" for way in found.final.goodput}
     heads |= {"sparse": "ping+ ms", "pages": "page s", "own": "own+ ms"}
     # In a terminal, where columns are scarce, the unit is below the name.
     return [heads[name].replace(" ", "\n") if brief else heads[name] for name in _columns(found.final)]
