@@ -24,6 +24,7 @@ from conftest import Run, kernel_or_skip, skip_loudly
 from sojourn import _core
 from sojourn.cli.new import AccessKind
 from sojourn.cli.run import world_of
+from sojourn.errors import Refusal
 from sojourn.executors import Cores
 from sojourn.kernel import boot
 from sojourn.line import ACCESS, UNKNOWN, access_of, may_be_adsl
@@ -687,7 +688,7 @@ def test_the_answer_names_the_framing_that_it_assumes(access: str, tmp_path: Pat
     assert f"the shaper counts {kind.framing}" in page
 
 
-@pytest.mark.parametrize("name", ["adsl2+", "VDSL2", "G.fast", "coax", "FTTH", "GPON", "5g"])
+@pytest.mark.parametrize("name", ["adsl2+", "VDSL2", "G.fast", "coax", "DOCSIS 3.1", "FTTH", "GPON", "5g", "mobile"])
 def test_other_names_of_a_kind_are_known(name: str) -> None:
     assert AccessKind().convert(name, None, None) in ACCESS
 
@@ -740,3 +741,12 @@ def test_the_rate_of_a_single_queue_has_a_name_in_the_tables() -> None:
     assert summary.finalists(found).heads[1] == "rate Mbit/s"
     two = answered(home("upload"))
     assert summary.finalists(two).heads[1] == "up Mbit/s"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("Wi-Fi 6", "name the line behind the Wi-Fi"), ("phone", "vdsl or adsl"), ("satellite", "stands still is geo")],
+)
+def test_a_word_that_names_no_kind_is_answered_with_the_kinds_that_it_may_be(name: str, said: str) -> None:
+    with pytest.raises(Refusal, match=said):
+        AccessKind().convert(name, None, None)
