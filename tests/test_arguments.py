@@ -63,7 +63,7 @@ CALLS: list[tuple[Callable[..., object], dict[str, Any]]] = [
     ),
     *((run, {"plan": wrong}) for wrong in (5, None, b"x", object())),
     *((run, {"seeds": wrong}) for wrong in ("3", 0)),
-    *((run, {"qdisc": wrong}) for wrong in ("codel", 5, [5])),
+    *((run, {"qdisc": wrong}) for wrong in (5, [5])),
     *((run, {"qdisc": ["codel"], "hop": wrong}) for wrong in (5, "x")),
     *((run, {"world": wrong}) for wrong in ("mars", 5, object())),
     *((run, {"on": wrong}) for wrong in ("x", 0, 2.5, object(), True, "dask://h")),

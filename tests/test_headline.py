@@ -172,8 +172,15 @@ def test_print_of_the_api_begins_with_the_headline_and_shows_no_idle_queue_first
     assert not any(line.startswith("hops.router.reverse.sojourn_ms") for line in lines)
 
 
-def felt(values: dict[str, dict[str, list[float]]], *, wait: dict[str, list[float]] | None = None) -> Cases:
-    """Cases by their discipline with these numbers of flows, as `rtt_ms.p95`; delay and goodput are equal."""
+def felt(
+    values: dict[str, dict[str, list[float]]],
+    *,
+    wait: dict[str, list[float]] | None = None,
+    goodput: dict[str, list[float]] | None = None,
+) -> Cases:
+    """Cases by their discipline with these numbers of flows, as `rtt_ms.p95`. Delay and goodput are equal, unless they
+    are given.
+    """
     lines = list(values)
     kinds = {"rtt_ms.p95": "pings", "mos": "voip", "page_load_s.p95": "web"}
     paths = {path for of_case in values.values() for path in of_case}
@@ -182,6 +189,8 @@ def felt(values: dict[str, dict[str, list[float]]], *, wait: dict[str, list[floa
     def read(address: Address) -> list[list[float | None]]:
         if address.path == "sojourn_ms.p95" and wait:
             return [list(wait[line]) for line in lines]
+        if address.path == "goodput_mbit" and not address.flows and goodput:
+            return [list(goodput[line]) for line in lines]
         if address.path in ("sojourn_ms.p95", "goodput_mbit") and not address.flows:
             return [[10.0] * count for _ in lines]
         return [list(values[line].get(address.path, [None] * count)) for line in lines]  # type: ignore[arg-type]
@@ -222,6 +231,21 @@ def test_a_difference_that_nobody_notices_leaves_the_choice_to_the_queue_and_is_
     said = headline.sentences(cases)
     assert said[0].startswith("fq_codel keeps delay lowest")
     assert said[1] == "A trade too small to notice: RTT p95 of pings is 10.4 ms with fq_codel and 10 ms with pie."
+
+
+def test_a_case_that_is_better_but_for_its_goodput_is_named_with_what_it_lacks() -> None:
+    cases = felt(
+        {
+            "pfifo": {"rtt_ms.p95": [300.0, 300.1, 300.2]},
+            "pie": {"rtt_ms.p95": [200.0, 200.1, 200.2]},
+            "cake": {"rtt_ms.p95": [30.0, 30.1, 30.2]},
+        },
+        goodput={"pfifo": [10.0, 10.1, 10.2], "pie": [10.0, 10.1, 10.2], "cake": [5.0, 5.05, 5.1]},
+    )
+    said = headline.sentences(cases)
+    assert said[0].startswith("pie is best for pings without losing throughput")
+    assert said[1].startswith("A trade: RTT p95 of pings is 200 ms with pie and 30.1 ms with cake")
+    assert said[2] == "cake has 50 % less goodput than pfifo."
 
 
 @pytest.mark.parametrize("missing", ["page_load_s.p95", "mos"])

@@ -9,7 +9,7 @@ import pytest
 
 import sojourn as sj
 from conftest import Run
-from sojourn import lineup, plan
+from sojourn import cases, lineup, plan, words
 
 TWO = """\
 title = "An upload and a download"
@@ -113,3 +113,55 @@ def test_the_api_refuses_a_queue_without_lines(tmp_path: Path) -> None:
     path.write_text(TWO)
     with pytest.raises(sj.Refusal, match="hop = 'home': expected qdisc="):
         sj.run(path, hop="home")
+
+
+SHOWN = """\
+qdisc fq_codel 8001: root refcnt 2 limit 100p flows 64 quantum 300 target 5ms interval 100ms memory_limit 4Mb ecn
+ Sent 123 bytes 4 pkt (dropped 0, overlimits 0 requeues 0)
+ backlog 0b 0p requeues 0
+"""
+"""Output of `tc -s qdisc show`."""
+JSON = (
+    '[{"kind":"pie","handle":"8002:","root":true,"refcnt":2,"options":{"limit":100,"target":15000,"tupdate":16000,'
+    '"alpha":2,"beta":20,"ecn":false,"bytemode":false}}]'
+)
+
+
+def test_output_of_tc_of_several_lines_is_a_line_and_has_the_name_of_its_discipline(
+    tmp_path: Path, sojourn: Run
+) -> None:
+    path = tmp_path / "two.toml"
+    path.write_text(TWO)
+    done = sojourn("run", path, "--qdisc", SHOWN, "--qdisc", JSON, "--qdisc", "codel", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "Sent" not in done.stdout + done.stderr, "the counters are no part of the line"
+    read = "fq_codel limit 100 flows 64 quantum 300 memory_limit 4Mb"
+    assert f"home plays each of these lines: {read}, pie limit 100 tupdate 16ms, codel" in done.stderr
+    first = [
+        line.split("  ")[0].strip() for line in done.stdout.splitlines() if line.startswith((" fq", " pie", " co"))
+    ]
+    assert {"fq_codel", "pie", "codel"} <= set(first), done.stdout
+
+
+def test_what_was_pasted_keeps_its_text_where_two_texts_are_the_same_line() -> None:
+    key, line = "hop.a.qdisc", "codel limit 1000"
+    texts = [f"qdisc codel {handle}: root limit 1000p" for handle in (1, 2)]
+    same: list[dict[str, object]] = [{key: text} for text in (*texts, line)]
+    assert cases.plain_sets(same, [{"a": line}] * 3) == same
+    assert cases.plain_sets(same[1:2], [{"a": line}]) == [{key: line}]
+    rate: list[dict[str, object]] = [{key: texts[0], "hop.a.rate": rate} for rate in ("1mbit", "2mbit")]
+    assert [one[key] for one in cases.plain_sets(rate, [{"a": line}] * 2)] == [line, line]
+
+
+def test_no_line_at_all_is_refused() -> None:
+    with pytest.raises(sj.Refusal, match=r"qdisc = \[\]: expected one line or more"):
+        sj.run("fading-link", qdisc=[])
+
+
+def test_output_of_tc_is_tidied_to_a_line_for_each_discipline() -> None:
+    assert words.tidied("  fq_codel   limit\n 100 ") == "fq_codel limit 100"
+    assert words.tidied(SHOWN) == " ".join(SHOWN.splitlines()[0].split())
+    tree = (
+        "qdisc mq 0: root\n Sent 1 bytes\n backlog 0b\nqdisc sfb 0: parent :1 limit 1000p\n  increment 0.0005\n Sent 1"
+    )
+    assert words.tidied(tree) == "qdisc mq 0: root\nqdisc sfb 0: parent :1 limit 1000p increment 0.0005"

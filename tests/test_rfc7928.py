@@ -375,3 +375,10 @@ def test_after_ctrl_c_the_same_evaluation_goes_on_where_it_was(tmp_path: Path) -
         rfc7928.evaluate(rows, lines, store, world=Simulator(), executor=_Interrupting(1), seeds=2)
     done = rfc7928.evaluate(rows, lines, store, world=Simulator(), executor=Cores(1), seeds=2)
     assert (done.runs, done.played) == (8, 4), "the first row is not played again"
+
+
+def test_the_headline_names_the_goodput_that_a_shorter_delay_costs(sojourn: Run, tmp_path: Path) -> None:
+    words = ("fq_codel", "--rows", "5.1.1", "--seeds", "2", "--store", str(tmp_path / "store"), "-f", "json")
+    out = json.loads(evaluate(sojourn, *words))
+    assert out["rows"][0]["disciplines"]["fq_codel"]["verdict"] == "trade"
+    assert "At a price: fq_codel has less goodput in most rows." in out["headline"]

@@ -292,3 +292,11 @@ def test_words_stand_for_conditions(file: Path) -> None:
     assert meaning("bulk0 above 500 kbit/s") == ("flows.bulk0.goodput_mbit", False, 0.5)
     with pytest.raises(Refusal, match=r"no flow transfers 7 MB: .* probe \(40 MB\)"):
         meaning("7 MB above 2 Mbit/s")
+
+
+def test_a_wait_that_the_window_is_too_short_for_is_refused_as_a_condition() -> None:
+    plan = load(Path(__file__).parents[1] / "scenarios/standing-queue.toml")
+    scenario = identity.resolved(identity.document_of_plan(plan), plan.runs[0]["set"])
+    with pytest.raises(Refusal, match="every queue meets this, as 4 s are measured"):
+        sizing.want_of("no standing queue", "bottleneck", plan.describe(0), scenario)
+    assert sizing.want_of("nonempty_max_s <= 3.5", "bottleneck", plan.describe(0), scenario).bound == 3.5

@@ -24,6 +24,7 @@ from conftest import Run, kernel_or_skip, skip_loudly
 from sojourn import _core
 from sojourn.cli.new import AccessKind
 from sojourn.cli.run import world_of
+from sojourn.errors import Refusal
 from sojourn.executors import Cores
 from sojourn.kernel import boot
 from sojourn.line import ACCESS, UNKNOWN, access_of, may_be_adsl
@@ -687,7 +688,7 @@ def test_the_answer_names_the_framing_that_it_assumes(access: str, tmp_path: Pat
     assert f"the shaper counts {kind.framing}" in page
 
 
-@pytest.mark.parametrize("name", ["adsl2+", "VDSL2", "G.fast", "coax", "FTTH", "GPON", "5g"])
+@pytest.mark.parametrize("name", ["adsl2+", "VDSL2", "G.fast", "coax", "DOCSIS 3.1", "FTTH", "GPON", "5g", "mobile"])
 def test_other_names_of_a_kind_are_known(name: str) -> None:
     assert AccessKind().convert(name, None, None) in ACCESS
 
@@ -715,3 +716,37 @@ def test_a_home_line_is_a_modem_with_fifos_and_a_router() -> None:
     assert (line["qdisc"], line["reverse"]["qdisc"]) == ("pfifo limit 1321", "pfifo limit 132")
     assert router_["rate"] == "1gbit"
     assert one.command == "--down 20mbit --up 2mbit --rtt 30ms --buffer 800ms --access ethernet --mix family"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "said"),
+    [
+        ({"sparse": "same", "pages": "open"}, "as good here, but less robust"),
+        ({"sparse": "better", "pages": "same"}, "slightly worse in ping here, and less robust"),
+        ({"sparse": "worse", "pages": "same"}, "better in ping here, but less robust"),
+        ({"sparse": "worse", "pages": "better"}, "better in ping and worse in page here, and less robust"),
+    ],
+)
+def test_the_next_best_discipline_is_as_good_only_without_a_mark_in_its_row(
+    verdicts: dict[str, judge.Verdict], said: str
+) -> None:
+    assert summary._nearly(answered(home("upload")), judge.Compared({}, verdicts)) == said
+
+
+def test_the_rate_of_a_single_queue_has_a_name_in_the_tables() -> None:
+    one = task_of_plan(load(Path(__file__).parents[1] / "scenarios/rural-low.toml"))
+    assert len(one.queues) == 1
+    found = answered(one)
+    assert summary.finalists(found, brief=True).heads[1] == "rate\nMbit/s"
+    assert summary.finalists(found).heads[1] == "rate Mbit/s"
+    two = answered(home("upload"))
+    assert summary.finalists(two).heads[1] == "up Mbit/s"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("Wi-Fi 6", "name the line behind the Wi-Fi"), ("phone", "vdsl or adsl"), ("satellite", "stands still is geo")],
+)
+def test_a_word_that_names_no_kind_is_answered_with_the_kinds_that_it_may_be(name: str, said: str) -> None:
+    with pytest.raises(Refusal, match=said):
+        AccessKind().convert(name, None, None)

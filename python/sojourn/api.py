@@ -108,7 +108,7 @@ def load(
 @takes(
     plan=either(having("a plan", "runs", "describe"), PATH, NAMED),
     world=either(TEXT, having("a world", "name", "play")),
-    qdisc=LINES,
+    qdisc=either(TEXT, LINES),
     hop=TEXT,
     disciplines=NAMED,
     seed=SEED,
@@ -125,7 +125,7 @@ def load(
 def run(
     plan: _core.Plan | Scenario,
     *,
-    qdisc: Sequence[str] | None = None,
+    qdisc: str | Sequence[str] | None = None,
     hop: str | None = None,
     world: str | World = "sim",
     disciplines: Disciplines | None = None,

@@ -251,14 +251,15 @@ def of_records(records: Sequence[Record]) -> Cases:
     results = [one.result for one in records]
     groups = list(grouped(records).values())
     firsts = [group[0] for group in groups]
+    qdiscs = [{hop["name"]: str(hop["qdisc"]) for hop in one.about["hops"]} for one in firsts]
     return Cases(
         title=records[0].title,
         world=str(results[0]["world"]),
-        sets=[dict(one.result["set"]) for one in firsts],
+        sets=plain_sets([dict(one.result["set"]) for one in firsts], qdiscs),
         seeds=[[int(one.result["seed"]) for one in group] for group in groups],
         queues=list(results[0]["hops"]),
         shown=queues.shown_in(results),
-        qdiscs=[{hop["name"]: str(hop["qdisc"]) for hop in one.about["hops"]} for one in firsts],
+        qdiscs=qdiscs,
         flows=flows_of(
             (one.about for one in firsts), users_of(records[0].scenario, [one.result["set"] for one in firsts])
         ),
@@ -267,6 +268,25 @@ def of_records(records: Sequence[Record]) -> Cases:
         undescribed=undescribed(records[0].scenario, [one["set"] for one in results], list(results[0]["hops"])),
         longest_rtt_ms=max(float(record.about["longest_rtt_ms"]) for record in records),
     )
+
+
+def plain_sets(sets: Sequence[Mapping[str, Any]], qdiscs: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
+    """Returns each case's values by key. A discipline that was pasted from the output of `tc` is named by its line,
+    `qdiscs`, unless this line is another case's too: the output is a name that nobody can read.
+    """
+    plain = [dict(one) for one in sets]
+    for key in dict.fromkeys(key for one in sets for key in one if key.endswith(".qdisc")):
+        named: dict[str, set[str]] = {}
+        pasted = []
+        for one, of_case in zip(plain, qdiscs, strict=True):
+            queue, value = queues.queue_of_key(key, list(of_case)), one.get(key)
+            line = of_case[queue] if queue and words.is_pasted(value) else str(value)
+            named.setdefault(line, set()).add(str(value))
+            pasted.append((one, line))
+        for one, line in pasted:
+            if words.is_pasted(one.get(key)) and len(named[line]) == 1:
+                one[key] = line
+    return plain
 
 
 def is_random(record: Record) -> bool:

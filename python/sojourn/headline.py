@@ -141,6 +141,10 @@ class Family:
         """
         return None if self.verdict or self.members[0] in self.alike else self.members[0]
 
+    def is_costly(self, one: Fact) -> bool:
+        """Whether a case is never named best, because its goodput is not acceptable."""
+        return one.case in self.lost and self.loss.get(one.case, 0.0) > ACCEPTABLE
+
     def lacks(self, *some: Fact) -> str:
         """`9 % less goodput than pfifo`; for several cases, the largest loss."""
         most = max(some, key=lambda one: self.loss[one.case])
@@ -213,6 +217,10 @@ def _by_people(cases: Cases, family: Family, verdict: noticed.Verdict, trade_off
             f"{_numbers(cases, best, people_first=True)}."
         ]
         said += [trade_off] if trade_off else []
+        better = {one.better for one in family.trades}
+        costly = [one for one in family.members if one.case in better and family.is_costly(one)]
+        if costly:
+            said.append(f"{_listed(costly)} {'have' if len(costly) > 1 else 'has'} {family.lacks(*costly)}.")
     else:
         said = [noticed.contest_sentence(cases, verdict, cases.short_labels())]
     if worst and worst not in best:

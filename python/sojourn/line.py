@@ -128,14 +128,15 @@ too many bytes is a little slow, and one that counts too few leaves the queue in
 ALIASES = {
     **dict.fromkeys(("adsl2", "adsl2+"), "adsl"),
     **dict.fromkeys(("vdsl2", "g.fast", "gfast", "fttc"), "vdsl"),
-    **dict.fromkeys(("coax", "catv"), "cable"),
-    **dict.fromkeys(("fiber", "ftth", "gpon", "ont"), "fibre"),
-    **dict.fromkeys(("4g", "5g"), "lte"),
+    **dict.fromkeys(("coax", "catv", "docsis3", "docsis3.0", "docsis3.1", "docsis4.0"), "cable"),
+    **dict.fromkeys(("fiber", "ftth", "gpon", "xgs-pon", "xgspon", "ont"), "fibre"),
+    **dict.fromkeys(("3g", "4g", "5g", "lte-a", "mobile", "cellular", "fwa"), "lte"),
+    **dict.fromkeys(("vsat", "hughesnet", "viasat"), "geo"),
 }
 """Other names of these kinds."""
 NO_ACCESS = {
     **dict.fromkeys(
-        ("wifi", "wi-fi", "wlan"),
+        ("wifi", "wi-fi", "wlan", "wireless", "wifi6", "wi-fi6", "wifi7", "wi-fi7"),
         "Wi-Fi is no kind of line. In the air the rate changes with every packet, so that no fixed rate of a shaper "
         "fits, and a router that shapes towards its line does not see this queue: a driver with fair queues helps "
         "('sojourn run wifi-home' shows it). Here, name the line behind the Wi-Fi",
@@ -144,6 +145,16 @@ NO_ACCESS = {
         ("starlink", "leo"),
         "the rate to a satellite in a low orbit changes every 15 s, so that no fixed rate of a shaper fits "
         "('sojourn run leo' shows it). lte is the kind that is the most like it",
+    ),
+    **dict.fromkeys(
+        ("phone", "telephone", "landline", "copper"),
+        "a phone line is vdsl or adsl: the modem's status page says which. Without --access the setting is safe with "
+        "both",
+    ),
+    **dict.fromkeys(
+        ("satellite", "sat"),
+        "a satellite that stands still is geo: a ping takes 600 ms or more. The rate to one in a low orbit changes, so "
+        "that no fixed rate of a shaper fits ('sojourn run leo' shows it)",
     ),
 }
 """Answers to names that are no kind of access line."""

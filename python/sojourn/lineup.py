@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sojourn import _core, identity, queues
+from sojourn import _core, identity, queues, words
 from sojourn.errors import Refusal, nearest_of
 from sojourn.line import constant_bps
 from sojourn.words import rate_text
@@ -66,6 +66,12 @@ def _faster(plan: _core.Plan, queue: str, lines: Sequence[str]) -> list[str]:
     ]
 
 
+def _read_as(made: _core.Plan, queue: str, line: str) -> str:
+    """Returns a pasted line as the discipline that a queue of the plan has by it."""
+    place = next(place for place, one in enumerate(made.runs) if one["set"].get(queues.qdisc_key(queue)) == line)
+    return next(str(hop["qdisc"]) for hop in made.describe(place)["hops"] if hop["name"] == queue)
+
+
 def _sweep(document: Mapping[str, Any]) -> dict[str, Any]:
     sweep = document.get("sweep", {})
     return {key: value for key, value in sweep.items() if key not in ("zip", "seeds")}
@@ -87,6 +93,8 @@ def plan_of(
     as before. `sets`, `seed` and `seeds` are those with which `plan` was read. Raises Refusal for a queue that there is
     not, and if `sets` has its discipline.
     """
+    if not lines:
+        raise Refusal("qdisc = []: expected one line or more, such as fq_codel")
     queue = queue_of(plan, hop)
     names = [one["name"] for one in plan.describe(0)["hops"]]
     for key, value in sets:
@@ -101,12 +109,13 @@ def plan_of(
     groups = [group for group in zips if not any(key in own for key in group)]
     if groups:
         kept["zip"] = groups
-    chosen = list(dict.fromkeys(" ".join(line.split()) for line in lines))
+    chosen = list(dict.fromkeys(map(words.tidied, lines)))
     scenario["sweep"] = {queues.qdisc_key(queue): chosen, **kept}
     made = _core.Plan.parse(
         _core.to_toml(scenario), plan.file, list(sets), seed, seeds, lines=False, outside=plan.outside_names
     )
-    notes = [f"{queue} plays {'each of these lines' if len(chosen) > 1 else 'this line'}: {', '.join(chosen)}"]
+    named = ", ".join(_read_as(made, queue, one) if words.is_pasted(one) else one for one in chosen)
+    notes = [f"{queue} plays {'each of these lines' if len(chosen) > 1 else 'this line'}: {named}"]
     notes += _faster(made, queue, chosen)
     if together:
         notes.append(

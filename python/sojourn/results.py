@@ -175,6 +175,7 @@ class Results:
         assert self.plan is not None
         sets = [one.set for one in combinations]
         abouts = [self.kept.about(one.indices[0]) for one in combinations]
+        qdiscs = [{hop["name"]: str(hop["qdisc"]) for hop in about["hops"]} for about in abouts]
         seeds = [int(one["seed"]) for one in self.plan.runs]
         known: dict[Address, Values] = {}
 
@@ -187,11 +188,11 @@ class Results:
         made = Cases(
             title=self.title,
             world=self.world,
-            sets=sets,
+            sets=cases.plain_sets(sets, qdiscs),
             seeds=[[seeds[index] for index in one.indices] for one in combinations],
             queues=list(self.hops),
             shown=self.shown,
-            qdiscs=[{hop["name"]: str(hop["qdisc"]) for hop in about["hops"]} for about in abouts],
+            qdiscs=qdiscs,
             flows=cases.flows_of(abouts, cases.users_of(self.scenario, sets)),
             random=self.random,
             read=read,

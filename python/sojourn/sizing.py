@@ -16,7 +16,7 @@ from typing import Any, Literal
 from sojourn import _core, identity, means, measures, queues
 from sojourn.cases import Address, Values
 from sojourn.errors import Refusal, nearest_of
-from sojourn.line import constant_bps
+from sojourn.line import constant_bps, seconds_of
 from sojourn.means import MOST_SEEDS, Mean
 from sojourn.results import Results
 from sojourn.words import number_text, percent_text, quantity, size_text
@@ -116,7 +116,21 @@ def want_of(text: str, hop: str, about: Mapping[str, Any], scenario: Mapping[str
     address = measures.full(found["measure"], hop)
     hops = [one["name"] for one in about["hops"]]
     measures.refuse_unknown(address, measures.known(hops, flows), flows, "--want")
-    return Want(text.strip(), address, found["sign"] == "<=", bound)
+    want = Want(text.strip(), address, found["sign"] == "<=", bound)
+    window_s = _window_s(about, scenario)
+    if address.endswith(".nonempty_max_s") and want.at_most and window_s <= bound:
+        raise Refusal(
+            f"--want = {text!r}: every queue meets this, as {number_text(window_s)} s are measured: expected a window "
+            f"of more than {number_text(bound)} s, as with --set duration=60s"
+        )
+    return want
+
+
+def _window_s(about: Mapping[str, Any], scenario: Mapping[str, Any]) -> float:
+    """Returns the length of the measuring window."""
+    begin, end = scenario.get("measure", ("0s", "end"))
+    duration_s = float(about["duration_s"])
+    return (duration_s if end == "end" else seconds_of(str(end)) or duration_s) - (seconds_of(str(begin)) or 0.0)
 
 
 def _meaning(text: str, scenario: Mapping[str, Any]) -> str:

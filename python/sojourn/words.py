@@ -210,6 +210,28 @@ def disciplines_of(line: str) -> list[str]:
     return [part.split()[0] for part in lines_of(line)[0].split(" child ") if part.split()]
 
 
+def tidied(text: str) -> str:
+    """Returns a discipline as a user gave it, without needless spaces and ends of lines, and without the counters of
+    `tc -s`. In the output of `tc` each qdisc and each class keeps a line of its own.
+    """
+    kept: list[str] = []
+    is_counter = False
+    for line in filter(None, (" ".join(one.split()) for one in text.splitlines())):
+        begins = line.startswith(("qdisc ", "class "))
+        is_counter = not begins and (is_counter or line.startswith("Sent "))
+        if not is_counter:
+            kept.append(f"\n{line}" if begins and kept else f" {line}" if kept else line)
+    return "".join(kept)
+
+
+_PASTED = re.compile(r"\s*(?:(?:qdisc|class) |[\[{])")
+
+
+def is_pasted(value: object) -> bool:
+    """Returns whether a discipline's value is the output of `tc qdisc show`, `tc class show` or `tc -j`."""
+    return isinstance(value, str) and _PASTED.match(value) is not None
+
+
 def short_name(line: str) -> str:
     """Returns a line without its parameters: `htb + codel`. A variant, which is another algorithm, is kept: `ccaq
     variant paper`. A discipline that changes has all its names: `cake → fq_codel`.

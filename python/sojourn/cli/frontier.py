@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sojourn import screen
+from sojourn import screen, words
 from sojourn.cli.base import (
     bounded,
     cli,
@@ -110,7 +110,7 @@ def frontier(
     points = _points(rate, rtt, flows, duration, grid)
     refuse_file(out)
     own = outside_names(outside, module)
-    lines = [" ".join(line.split()) for line in qdiscs] or [*room.point.DEFAULT, *own]
+    lines = [words.tidied(line) for line in qdiscs] or [*room.point.DEFAULT, *own]
     opened = open_store(store)
     where = world_of(world, memory=memory, outside=outside, patience=patience, module=module)
     with stages() as watch:

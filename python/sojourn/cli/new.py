@@ -160,7 +160,7 @@ class AccessKind(click.ParamType[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Returns the name of a kind. Without one, lists the kinds and ends with the exit code for bad input."""
-        word = value.lower()
+        word = value.lower().replace(" ", "")
         word = ALIASES.get(word, word)
         if word == ASKED:
             for line in how_to_tell():

@@ -176,6 +176,11 @@ class Profile:
         """Whether the queuing delay is shorter than that of tail drop in most of the rows."""
         return 2 * self.better.get("delay", 0) > self.of.get("delay", 0)
 
+    @property
+    def loses_goodput(self) -> bool:
+        """Whether the goodput is lower than that of tail drop in most of the rows."""
+        return 2 * self.worse.get("goodput", 0) > self.of.get("goodput", 0)
+
 
 def profile(judged: Sequence[Judged], place: int) -> Profile:
     """Sums a discipline up over its rows."""
@@ -248,6 +253,10 @@ def headline(done: Evaluation) -> str:
     if short:
         verb = "has" if len(short) == 1 else "have"
         said.append(f"{_listed(done, short)} {verb} a shorter queuing delay than tail drop in most rows.")
+    costly = [one for one in short if one.loses_goodput]
+    if costly:
+        verb = "has" if len(costly) == 1 else "have"
+        said.append(f"At a price: {_listed(done, costly)} {verb} less goodput in most rows.")
     if long:
         said.append(f"The queuing delay of {_listed(done, long)} is not shorter in most rows: bufferbloat.")
     most = max(one.verdicts.get("better", 0) for one in profiles)

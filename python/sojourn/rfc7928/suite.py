@@ -202,7 +202,7 @@ def disciplines(asked: Sequence[str], outside: Collection[str] = ()) -> list[str
 
     Raises Refusal for a line that is no discipline's.
     """
-    lines = [" ".join(line.split()) for line in asked or (*DEFAULT, *outside)]
+    lines = [words.tidied(line) for line in asked or (*DEFAULT, *outside)]
     for line in lines:
         if line.partition(" ")[0] in outside:
             continue

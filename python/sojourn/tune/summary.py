@@ -174,12 +174,28 @@ def _decided(found: Found) -> list[str]:
     name = max(apart, key=lambda one: apart[one])
     next_best = f"The next best discipline is {best[other].label}"
     if cost[other] <= cost[own] + search.NEAR_COST:
-        return [f"{next_best}: as good here, but less robust where something differs."] if found.varied else []
+        if not found.varied:
+            return []
+        place = found.final.candidates.index(best[other])
+        return [
+            f"{next_best}: {_nearly(found, judge.compare(found.final, found.place, place))} where something differs."
+        ]
     means = [scores.mean(name, place) for place in (own, other)]
     if name == "throughput" or None in means:
         return [f"{next_best}: what decided is the {NEXT[name]}."]
     ours, theirs = (_value(mean, "s" if name == "pages" else "ms") for mean in means)
     return [f"{next_best}: what decided is its {NEXT[name]}, {theirs} for {ours}."]
+
+
+def _nearly(found: Found, compared: Compared) -> str:
+    """Says how a near-equal of the chosen setting compares on the stated link: what the marks in its row say."""
+    behind = [_short(found, number) for number, verdict in compared.verdicts.items() if verdict == "better"]
+    ahead = [_short(found, number) for number, verdict in compared.verdicts.items() if verdict == "worse"]
+    if not behind:
+        return f"{f'better in {listed(ahead)}' if ahead else 'as good'} here, but less robust"
+    if not ahead:
+        return f"slightly worse in {listed(behind)} here, and less robust"
+    return f"better in {listed(ahead)} and worse in {listed(behind)} here, and less robust"
 
 
 def _open(found: Found, scores: Scores) -> str:
@@ -424,7 +440,7 @@ def _today(found: Found) -> list[str]:
 
 
 def _heads(found: Found, *, brief: bool) -> list[str]:
-    heads = {way: f"{_way(found, way)} Mbit/s".strip() for way in found.final.goodput}
+    heads = {way: f"{_way(found, way) or _short(found, way)} Mbit/s" for way in found.final.goodput}
     heads |= {"sparse": "ping+ ms", "pages": "page s", "own": "own+ ms"}
     # In a terminal, where columns are scarce, the unit is below the name.
     return [heads[name].replace(" ", "\n") if brief else heads[name] for name in _columns(found.final)]
