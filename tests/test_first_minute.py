@@ -238,10 +238,12 @@ def test_new_explains_every_value_that_a_home_user_may_change(sojourn: Run, tmp_
 def test_check_groups_commands_by_interface_and_writes_a_change_as_lines(sojourn: Run, tmp_path: Path) -> None:
     sojourn("new", "line", *LINE)
     text = (tmp_path / "line.toml").read_text()
-    change = '[["0s", "cake bandwidth 19mbit"], ["30s", "cake bandwidth 9mbit"]]'
-    (tmp_path / "line.toml").write_text(text.replace('"cake bandwidth 19mbit"', change))
+    first, later = (f"cake bandwidth {rate} overhead 44 atm" for rate in ("19mbit", "9mbit"))
+    assert f'"{first}"' in text
+    change = f'[["0s", "{first}"], ["30s", "{later}"]]'
+    (tmp_path / "line.toml").write_text(text.replace(f'"{first}"', change))
     said = sojourn("check", "line.toml").stdout
-    assert "hop.home.qdisc = cake bandwidth 19mbit; 30s: cake bandwidth 9mbit" in " ".join(said.split())
+    assert f"hop.home.qdisc = {first}; 30s: {later}" in " ".join(said.split())
     assert "\n\n\n" not in said
     _, down, up = said.split("For ")
     assert said.count("tc qdisc del dev eth0 root") == 1

@@ -249,7 +249,7 @@ def test_a_file_that_may_not_grow_is_an_error_and_nothing_is_lost(tmp_path: Path
     assert full.returncode == 2
     assert len(full.stderr.splitlines()) == 1
     assert str(store) in full.stderr
-    assert "File too large; 0 runs of this sweep are kept" in full.stderr
+    assert "File too large; 2 runs of this sweep are kept" in full.stderr
     assert rows(store).equals(before)
     subprocess.run(words, check=True, capture_output=True)
     assert rows(store).num_rows == 6
