@@ -290,7 +290,7 @@ fn errors_name_the_word_and_what_was_expected() {
         ("delay 1ms 1ms distribution x", "\"x\": after distribution: expected uniform, normal, pareto or paretonormal"),
         ("reorder 5%", "\"reorder\": expected a delay that the reordered packets do not have"),
         ("corrupt 1%", "\"corrupt\": a corrupted segment is lost to TCP: expected loss"),
-        ("rate 1mbit", "\"rate\": expected the hop's own rate"),
+        ("rate 1mbit", "\"rate\": is the hop's own key rate; expected it there, and not among the impairments"),
         ("slot 2ms 1ms", "\"1ms\": after slot 2ms: expected at least as much"),
         ("ecn", "\"ecn\": expected a loss that marks"),
         ("gap 5 delay 10ms", "\"gap\": needs a chance of reorder, as in tc; expected both, such as reorder 25% gap 5"),
@@ -352,6 +352,11 @@ fn what_tc_prints_is_read_whole_and_what_it_does_not_hold_is_said() {
         assert_eq!((found.as_str(), said.len()), (line, warnings), "{text}: {said:?}");
     }
     assert_eq!(read("limit 10 limit 20").1, ["netem: limit 10, then limit 20: as in tc, the last one counts"]);
+    assert_eq!(
+        read("delay 50 10 25%").1,
+        ["netem: delay 50 10 25%: a time without a unit is in microseconds, as in tc"]
+    );
+    assert_eq!(read("delay 50ms 0").1, Vec::<String>::new());
 }
 
 proptest! {

@@ -199,11 +199,20 @@ impl Reading {
                 self.warnings.push(format!("netem: seed {seed} is ignored: the run's seed gives the random numbers"));
             }
             "corrupt" => return Err(Error::new(key, "a corrupted segment is lost to TCP: expected loss".into())),
-            "rate" => return Err(Error::new(key, "expected the hop's own rate".into())),
+            "rate" => {
+                let problem = "is the hop's own key rate; expected it there, and not among the impairments";
+                return Err(Error::new(key, problem.into()));
+            }
             _ => return Err(unknown(word)),
         }
-        let read = before.clone().count() - words.words.clone().count();
-        let text = [word].into_iter().chain(before.take(read)).collect::<Vec<_>>().join(" ");
+        let count = before.clone().count() - words.words.clone().count();
+        let read: Vec<_> = before.take(count).collect();
+        let text = [word].iter().chain(&read).copied().collect::<Vec<_>>().join(" ");
+        let is_bare =
+            |word: &&str| word.bytes().all(|byte| byte.is_ascii_digit()) && word.bytes().any(|byte| byte != b'0');
+        if key == "delay" && read.iter().take(2).any(is_bare) {
+            self.warnings.push(format!("netem: {text}: a time without a unit is in microseconds, as in tc"));
+        }
         self.last_counts(key, text);
         Ok(())
     }

@@ -806,6 +806,10 @@ mod tests {
                 "sfb limit 1000 max 25 target 20 increment 0.000503578 decrement 0.0000457771 penalty_rate 10 penalty_burst 20",
             ),
             (
+                "qdisc sfb 8001: root refcnt 2 limit 1000 max 25 target 20\n  increment 0.00050 decrement 0.00005 penalty rate 10 burst 20 (300000ms 60000ms)",
+                "sfb rehash 300000 limit 1000 max 25 target 20 increment 0.0005 decrement 0.00005 penalty_rate 10 penalty_burst 20",
+            ),
+            (
                 "qdisc cake 8005: root refcnt 2 bandwidth 17500Kbit besteffort dual-srchost nat rtt 100.0ms noatm overhead 18 via-ethernet total_overhead 18 hard_header_len 14 mpu 64 memlimit 32Mb",
                 "cake bandwidth 17500kbit besteffort dual-srchost nat memlimit 32Mb overhead 18 mpu 64",
             ),

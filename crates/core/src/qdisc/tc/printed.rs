@@ -32,6 +32,18 @@ pub fn accepted(kind: &str, words: &[&str]) -> String {
                 line.push(word.into());
                 line.extend(rest.next().map(milliseconds));
             }
+            // Old versions print `penalty rate 10 burst 20 (600000ms 60000ms)`: at last, the times of rehash and db.
+            ("sfb", "penalty") => {
+                rest.next();
+                line.push("penalty_rate".into());
+            }
+            ("sfb", "burst") => line.push("penalty_burst".into()),
+            ("sfb", time) if time.starts_with('(') => {
+                line.extend(["rehash".into(), milliseconds(&time[1..])]);
+                line.extend(
+                    rest.next().into_iter().flat_map(|db| ["db".into(), milliseconds(db.trim_end_matches(')'))]),
+                );
+            }
             ("sfb", "penalty_rate") => {
                 line.push(word.into());
                 line.extend(rest.next().map(|rate| rate.strip_suffix("pps").unwrap_or(rate).to_owned()));
