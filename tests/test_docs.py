@@ -260,4 +260,5 @@ def test_pages_on_disciplines_name_words_that_a_user_can_write_and_no_type_of_th
         for page in pages
         for found in re.findall(r"`[A-Z]\w*[a-z]\w*(?:::\w+)*`|`\w+::\w+`", page.read_text())
     }
-    assert named == set()
+    # Two words of tc, which it prints of RED.
+    assert named - {(page, word) for page in ("choke", "red") for word in ("`Plog`", "`Scell_log`")} == set()

@@ -83,7 +83,7 @@ def test_round_trips_take_as_long(
 
 def test_words_that_nobody_knows_are_named_with_their_key(sojourn: Run, tmp_path: Path) -> None:
     for impair, problem in [
-        ("los 1%", '"los": expected one of limit, delay,'),
+        ("lots 1%", '"lots": expected one of limit, delay,'),
         ("loss 1% corrupt 1%", '"corrupt": a corrupted segment is lost to TCP: expected loss'),
         ("delay 10ms 2parsec", '"2parsec": after delay: expected a jitter such as 2ms'),
     ]:

@@ -1129,7 +1129,7 @@ def test_the_shell_refuses_options_that_it_does_not_have(sojourn: Run, tmp_path:
     file = tmp_path / "live.toml"
     file.write_text(SCENARIO)
     said = sojourn("shell", file, "--seeds", "3", "--", "true", code=2).stderr
-    assert said == "sojourn: --seeds: no such option; nearest is --seed (see sojourn shell --help)\n"
+    assert said == "sojourn: --seeds: a shell has one link, in real time, so it takes one seed: expected --seed N\n"
     assert "nearest is --watch" in sojourn("shell", file, "--wacth", code=2).stderr
 
 

@@ -216,6 +216,12 @@ class Clumsy(sj.Discipline):
 class Plain(sj.Discipline):
     """A class without parameters."""
 
+    def enqueue(self, packet: Any, now: int) -> None:
+        self.drop(packet)
+
+    def dequeue(self, now: int) -> Any:
+        return None
+
 
 class Talkative(Clumsy):
     def misbehave(self, packet: Any) -> None:

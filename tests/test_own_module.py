@@ -130,7 +130,7 @@ def test_replay_against_says_what_a_changed_module_decides_differently(
         (("--against", "none.so"), "--library = none.so: No such file or directory: expected a shared library"),
         (("--against", "none.ko"), "--qdisc-module = none.ko: expected a module such as my.ko"),
         (("--against", "empty"), "--qdisc-module = empty: its Kbuild makes no module"),
-        (("--against", "kernel:2.4"), "sojourn kernel build --version 2.4"),
+        (("--against", "kernel:2.4"), "kernel 2.4: not built: expected one that is ("),
         (("--against", "sim", "-s"), "--stats: not with --against"),
     ],
 )

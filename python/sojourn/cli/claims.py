@@ -77,11 +77,14 @@ def claims(
     are played first. If one that must hold does not, the exit code is 2.
     """
     from sojourn import claims as judging
+    from sojourn.kernel import find as find_kernel
 
     chosen = judging.select(words, experiments)
     opened = open_store(store, there=check)
     where = world_of(world, memory=memory)
     if not check:
+        if world == "kernel":
+            find_kernel()  # refuses before anything is said
         _announce(chosen, world, seeds)
     judged, interrupted = _judge_all(chosen, opened, where, seeds=seeds, executor=executor, play=not check)
     warn(opened.damaged)
