@@ -286,7 +286,7 @@ def test_dctcp_sends_acks_that_are_ecn_capable_in_both_worlds(sojourn: Run, tmp_
 
 
 def test_a_test_of_responsiveness_has_the_times_of_the_simulator(sojourn: Run, tmp_path: Path) -> None:
-    """A download through a FIFO, an upload through fq_codel: the means of three seeds, since single ones differ by 10 %.
+    """A download through a FIFO, an upload through fq_codel. The means of three seeds are compared.
     A failure prints the numbers of both worlds.
     """
     file = tmp_path / "responsiveness.toml"
