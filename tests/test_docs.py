@@ -73,7 +73,8 @@ def perform(command: str, clone: Path) -> None:
         own.library(clone)
     if "mine" in words and not (clone / "mine").exists():
         own.module(kernel_or_skip(), clone / "mine")
-    cut = ["--set", "duration=3s", "--set", 'measure=["0s", "end"]']
+    seconds = 6 if verb == "size" else 3  # a standing queue is one that is not empty for 5 s
+    cut = ["--set", f"duration={seconds}s", "--set", 'measure=["0s", "end"]']
     short = cut if verb in ("run", "sweep", "size", "agree") else []
     short += ["--seeds", "1", "--store", str(clone / "kept")] if verb == "agree" else []
     short += ["--traces", "2"] if verb == "verify" else []

@@ -263,11 +263,17 @@ def test_a_deep_queue_is_emptied_at_the_end_and_nothing_of_it_is_lost(
     needs_in_kernel("htb rate 1mbit", "pfifo limit 10000")
     file = tmp_path / "live.toml"
     file.write_text('title = "A deep queue"\n' + scenario)
-    sojourn("run", file, "--world", "live", "--engine", "tc", "--keep", tmp_path / "kept", "-f", "json")
-    truth = json.loads((tmp_path / "kept/0000/ended.json").read_text())["truth"]
-    assert truth["kernel_drops"] == truth["inferred_drops"]
-    assert truth["ring_drops"] == truth["softnet_drops"] == truth["strays"] == 0
-    fates = [one[1] for one in RECORD.iter_unpack((tmp_path / "kept/0000/seen.bin").read_bytes()) if one[0] == 0]
+    for attempt in range(6):  # a busy host may lose a packet; the run then says that it is not valid
+        kept = tmp_path / f"kept{attempt}"
+        said = sojourn("run", file, "--world", "live", "--engine", "tc", "--keep", kept, "-f", "json").stdout
+        truth = json.loads((kept / "0000/ended.json").read_text())["truth"]
+        is_whole = truth["kernel_drops"] == truth["inferred_drops"]
+        is_whole &= truth["ring_drops"] == truth["softnet_drops"] == truth["strays"] == 0
+        if is_whole:
+            break
+        assert not json.loads(said)["runs"][0]["live"]["valid"]
+    assert is_whole, truth
+    fates = [one[1] for one in RECORD.iter_unpack((kept / "0000/seen.bin").read_bytes()) if one[0] == 0]
     assert sum(fate == 2 for fate in fates) > queued
 
 
