@@ -550,7 +550,10 @@ def test_sql_that_reads_is_answered(sql: str, tmp_path: Path, capsys: pytest.Cap
 def test_rows_are_printed_some_at_a_time(tmp_path: Path, sojourn: Run) -> None:
     fill(Store(tmp_path), range(2))
     asked = "SELECT range AS n, 'x' AS t FROM range(3000)"
-    ask: Callable[[str], str] = lambda form: sojourn("store", asked, "--store", tmp_path, "-f", form).stdout  # noqa: E731
+
+    def ask(form: str) -> str:
+        return str(sojourn("store", asked, "--store", tmp_path, "-f", form).stdout)
+
     assert json.loads(ask("json"))["rows"] == [{"n": number, "t": "x"} for number in range(3000)]
     assert ask("csv") == "n,t\n" + "".join(f"{number},x\n" for number in range(3000))
     empty = sojourn("store", "SELECT 1 AS a WHERE false", "--store", tmp_path, "-f", "json").stdout

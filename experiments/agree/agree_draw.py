@@ -220,12 +220,10 @@ def files(which: str = "drawn") -> dict[Path, str]:
     return made | {FOLDER / f"{which}.csv": table.getvalue()}
 
 
-def main(arguments: list[str]) -> int:
-    """Writes the missing files, and reports those that differ."""
-    which = next((name for name in HELD_BACK if name in arguments), "drawn")
-    wanted = files(which)
+def freeze(wanted: dict[Path, str], table: Path, arguments: list[str]) -> int:
+    """Writes the missing files, and reports those that differ. With `--print` it prints the table only."""
     if "--print" in arguments:
-        print(wanted[FOLDER / f"{which}.csv"], end="")
+        print(wanted[table], end="")
         return 0
     changed = [path for path, text in wanted.items() if path.exists() and path.read_text(encoding="utf-8") != text]
     if changed:
@@ -236,6 +234,12 @@ def main(arguments: list[str]) -> int:
         path.write_text(text, encoding="utf-8")
     print(f"{len(wanted)} files in {FOLDER.name}")
     return 0
+
+
+def main(arguments: list[str]) -> int:
+    """Freezes one of the sets."""
+    which = next((name for name in HELD_BACK if name in arguments), "drawn")
+    return freeze(files(which), FOLDER / f"{which}.csv", arguments)
 
 
 if __name__ == "__main__":

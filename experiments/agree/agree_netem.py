@@ -20,13 +20,11 @@ import sys
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from agree_draw import FOLDER, PACKET, freeze
 from scipy.stats import qmc
 
-FOLDER = Path(__file__).resolve().parent
 SEED, SCENARIOS = 20261129, 20
 """The seed is the day of the draw."""
-PACKET = 1514
-"""A full packet with its Ethernet header, in bytes."""
 CONTROLS = ("cubic", "reno", "bbr")
 DISCIPLINES = ("pfifo", "codel", "fq_codel", "cake", "pie")
 
@@ -166,20 +164,8 @@ def files() -> dict[Path, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Writes the missing files, and reports those that differ."""
-    wanted = files()
-    if "--print" in arguments:
-        print(wanted[FOLDER / "netem.csv"], end="")
-        return 0
-    changed = [path for path, text in wanted.items() if path.exists() and path.read_text(encoding="utf-8") != text]
-    if changed:
-        print(f"frozen and not what is drawn: {', '.join(path.name for path in changed)}", file=sys.stderr)
-        return 1
-    for path, text in wanted.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    print(f"{len(wanted)} files in {FOLDER.name}")
-    return 0
+    """Freezes the set."""
+    return freeze(files(), FOLDER / "netem.csv", arguments)
 
 
 if __name__ == "__main__":

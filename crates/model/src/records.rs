@@ -66,7 +66,7 @@ pub struct PacketRecord {
 }
 
 impl PacketRecord {
-    /// Whether the packet was lost behind its link. The link has sent it, which another record tells.
+    /// Whether the packet was lost behind its link. A record of its own says that the link has sent it.
     pub fn is_loss(&self) -> bool {
         self.fate == Fate::Dropped(DropReason::Loss)
     }
